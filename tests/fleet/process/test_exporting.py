@@ -60,6 +60,8 @@ def test_a_running_agent_and_its_journal_tell_the_same(
     assert told["agent"] == "alpha"
     assert sum(arm["pulls"] for arm in told["bandits"]["button"]["arms"]) == 2.0
     later = config_of(tmp_path / "alpha", "button", arms=["red", "blue"])
+    with LocalAgent(later):  # takes that
+        pass
     kept = {(row["bandit"], row["arm"]): row for row in rows_of(of_journal(later, time.time()))}
     assert {key: row["state"] for key, row in kept.items() if key[0] == "button"} == {
         ("button", "red"): "active",
@@ -67,6 +69,69 @@ def test_a_running_agent_and_its_journal_tell_the_same(
         ("button", "blue"): "active",
     }
     assert sum(row["own_reward"] for key, row in kept.items() if key[0] == "banner") == -2.5
+
+
+def test_changes_that_were_not_taken_yet_are_not_in_an_export(tmp_path: Path) -> None:
+    """What is exported before a purge has the arm that is to be purged."""
+    three = {"name": "scarlet", "id": "red"}, {"name": "lime", "id": "green"}, "blue"
+    with LocalAgent(config_of(tmp_path / "alpha", *BANDITS, arms=list(three))) as agent:
+        bandit = agent.bandit("button")
+        bandit.observe(bandit.choose(["scarlet"]).ticket, 1.0)
+        without = config_of(tmp_path / "alpha", *BANDITS, arms=list(three[1:]))
+        agent.take(without.declared)
+        told = {arm["number"]: arm for arm in agent.export()["bandits"]["button"]["arms"]}
+        changes: list[dict[str, Any]] = [
+            {"arms": list(three[1:]), "purged": ["red"]},
+            {"arms": [{"name": "olive", "id": "green"}, "blue", "pink"]},  # renamed, and added
+            {"arms": ["blue", "pink"]},  # without an arm of another id than its name
+            {"arms": list(three[1:]), "reward_range": [0.0, 9.0]},
+        ]
+        for change in changes:
+            changed = config_of(tmp_path / "alpha", *BANDITS, **change)
+            found = of_journal(changed, time.time())["bandits"]["button"]
+            assert found["settings"]["reward_range"] == [0.0, 1.0]
+            assert {arm["arm"]: arm["state"] for arm in found["arms"]} == {
+                "scarlet": "removed",
+                "lime": "active",
+                "blue": "active",
+            }
+            kept = {arm["number"]: arm for arm in found["arms"]}
+            keys = ("arm", "state", "pulls", "mean", "own_pulls")
+            assert all(kept[at][key] == told[at][key] for at in told for key in keys)
+
+
+def test_a_bandit_that_was_not_taken_yet_is_not_in_an_export(tmp_path: Path) -> None:
+    with LocalAgent(config_of(tmp_path / "alpha", "button")):
+        later = config_of(tmp_path / "alpha", *BANDITS)
+        assert list(of_journal(later, time.time())["bandits"]) == ["button"]
+
+
+def test_one_bandit_is_exported_by_the_settings_of_its_journal(tmp_path: Path) -> None:
+    agent = Agent(tmp_path / "alpha")
+    with LocalAgent(config_of(tmp_path / "alpha")) as running:
+        running.observe(running.choose(["blue"]).ticket, 0.25)
+    agent.tables["cluster"] |= {"arms": ["red", "blue", "pink"], "reward_range": [0.0, 4.0]}
+    agent.path.write_text(write_config(agent.tables))
+    changed = read_config(agent.path, now=time.time(), insecure=True)
+    rows = [(row["arm"], row["mean"]) for row in rows_of(of_journal(changed, time.time()))]
+    assert rows == [("red", None), ("blue", 0.25)]
+
+
+def test_an_export_goes_through_a_link(tmp_path: Path) -> None:
+    with LocalAgent(config_of(tmp_path / "alpha")):
+        pass
+    source, target = str(tmp_path / "alpha" / "node.toml"), tmp_path / "kept" / "learned.json"
+    target.parent.mkdir()
+    target.write_text("before")
+    link, circle = tmp_path / "link.json", tmp_path / "circle.json"
+    link.symlink_to(Path("kept", "learned.json"))
+    export(source, str(link))
+    assert link.is_symlink()
+    assert json.loads(target.read_text())["agent"] == "alpha"
+    assert [file.name for file in target.parent.iterdir()] == ["learned.json"]
+    circle.symlink_to(circle.name)
+    with pytest.raises(InputError, match=r"cannot write .*: Too many levels of symbolic links"):
+        export(source, str(circle))
 
 
 def test_one_bandit_has_the_same_form_and_tables_have_a_row_per_arm(tmp_path: Path) -> None:

@@ -6,16 +6,20 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.bandits import plain_bandit
-from coopbandits.fleet.identity.files import write_file
-from coopbandits.fleet.process.backup import opened, read
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.bandits import BanditConfig, from_journal, plain_bandit
+from coopbandits.fleet.identity.files import behind, write_file
+from coopbandits.fleet.process.assemble import as_learned
+from coopbandits.fleet.process.backup import as_written, read
 from coopbandits.fleet.process.declare import all_bandits, in_force
-from coopbandits.fleet.service.bandits import learned
+from coopbandits.fleet.service.bandits import REMOVED, learned
+from coopbandits.fleet.storage.bandits import Bandits
+from coopbandits.fleet.storage.journal import read_identity
 from coopbandits.fleet.storage.replica import Replica
 
 Told = dict[str, Any]
@@ -28,16 +32,45 @@ COLUMNS = (
 
 
 def of_journal(config: NodeConfig, now: float) -> Told:
-    """Return what the journal of an agent holds, whether it runs or not."""
-    kept, _ = opened(config, read(config.journal / "journal"), now)
+    """Return what the journal of an agent holds, whether it runs or not.
+
+    Changes in the agent's file that it has not taken yet are not in it: whoever is about to purge
+    an arm can still take out what was learned of it.
+    """
+    data = read(config.journal / "journal")
+    kept, _ = as_written(config, data, now)
+    config = replace(config, cluster=as_learned(config.cluster, read_identity(data)))
     if isinstance(kept, Replica):
         bandit = plain_bandit(config.cluster)
         return whole(config.id, config.cluster.name, learned(bandit, kept))
-    found = {
-        bandit.name: learned(bandit, kept.replicas[bandit.number])
-        for bandit in all_bandits(config, kept, in_force(config, kept.journal))
-    }
+    found = {}
+    for bandit in all_bandits(config, kept, in_force(config, kept.journal)):
+        if bandit.number in kept.replicas:  # or the agent has yet to be told of it
+            name, what = _taken(config.cluster, bandit, kept)
+            found[name] = what
     return {"agent": config.id, "cluster": config.cluster.name, "bandits": found}
+
+
+def _taken(cluster: ClusterConfig, bandit: BanditConfig, kept: Bandits) -> tuple[str, Told]:
+    """Return what a bandit is called and what was learned of it, by the declaration in a journal.
+
+    The rest is as declared now, since a journal does not have it: ids of arms, which are frozen,
+    and that a bandit is retired, before the next snapshot.
+    """
+    replica, active = kept.replicas[bandit.number], kept.active[bandit.number]
+    told = replica.declared
+    assert told is not None  # noqa: S101  a journal with sections tells what each bandit is
+    arms = tuple(
+        replace(arm, name=replica.arms[arm.number] or arm.name)
+        for arm in bandit.arms
+        if arm.number in active
+    )
+    known = from_journal(cluster, told.name, bandit.number, told.shared)
+    found = learned(replace(known, arms=arms), replica)
+    for arm in found["arms"]:
+        if bandit.arms and arm["number"] in active and arm["state"] == REMOVED:
+            arm["state"] = "active"  # left out by a change that was not taken yet
+    return told.name, found
 
 
 def whole(agent: str, cluster: str, told: Told) -> Told:
@@ -76,7 +109,7 @@ def write_export(told: Told, file: Path) -> str:
     The file is there as a whole or as it was before.
     """
     require_format(file)
-    write_file(file, FORMATS[file.suffix](told))
+    write_file(behind(file), FORMATS[file.suffix](told))
     rows = list(rows_of(told))
     pulls = sum(row["own_pulls"] for row in rows)
     bandits = len(told["bandits"])
