@@ -50,6 +50,7 @@ class StandIn:
         self.neighbors: list[NeighborState] = []
         self.notes: list[Note] = []
         self.document: Document | None = None
+        self.token: str | None = None
 
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
@@ -102,10 +103,6 @@ class StandIn:
         best = max(known, key=lambda arm: arm.mean or 0.0).arm if known else None
         pulls = sum(arm.pulls for arm in known)
         return Recommendation(best, None, pulls, confidence, False, f"{best} so far.")
-
-    @property
-    def token(self) -> str | None:
-        return None
 
     def bandit(self, name: str) -> StandIn:
         if name != "default":

@@ -277,6 +277,17 @@ def test_a_failing_agent_is_answered_for(caplog: pytest.LogCaptureFixture) -> No
     assert "the disk is full" in caplog.text
 
 
+def test_the_token_of_the_only_bandit_is_needed_where_it_is_not_named_either() -> None:
+    agent = StandIn()
+    agent.token = KEY
+    with running(agent) as server:
+        for method, path in (("POST", "/choose"), ("POST", "/observe"), ("GET", "/arms")):
+            assert ask(server, method, path).status == 401
+        shown = JSON | {"authorization": f"Bearer {KEY}"}
+        assert ask(server, "POST", "/choose", headers=shown).status == 200
+        assert ask(server, "GET", "/health").status == 200
+
+
 def test_probes_need_no_token_and_are_told_one_bit() -> None:
     agent, proof = StandIn(), {"authorization": f"Bearer {KEY}"}
     with running(agent, token=KEY) as server:

@@ -36,6 +36,8 @@ def test_a_proof_holds_for_one_entry_of_one_author(certificates: Path) -> None:
         assert not reader.holds(b"entry", proof[:at] + bytes([proof[at] ^ 1]) + proof[at + 1 :])
     assert not reader.holds(b"entry", proof[:8] + bytes(64))
     assert not reader.holds(b"entry", proof[:8] + b"\xff" * 64)
+    for more in (1, 32, 90_000):  # the same numbers, with zeros before them
+        assert not reader.holds(b"entry", proof[:40] + bytes(more) + proof[40:])
 
 
 @pytest.mark.parametrize("scope", [("other", 7, 0), ("test", 8, 0), ("test", 7, 1)])

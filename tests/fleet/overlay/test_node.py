@@ -150,6 +150,31 @@ def test_agents_that_say_goodbye_are_forgotten() -> None:
     assert all(len(party.links(name)) == 3 for name in party.nodes)
 
 
+def test_what_a_revoked_agent_told_goes_when_somebody_links_whoever_has_called_before(
+    tmp_path: Path,
+) -> None:
+    """Orders to forget go with a neighbour's message; one who only calls is none."""
+    revoked = tmp_path / "revoked.txt"
+    revoked.write_text("")
+    party = make_party(revoked=revoked)
+    party.start("n0")
+    party.start("n3", "n0")
+    party.play(4)
+    pull(party, "n3", 5)
+    party.play(2)
+    party.crash("n3")
+    party.play(8)
+    assert (known(party, "n0"), party.links("n0")) == (5.0, set())
+    revoked.write_text("n3\n")
+    party.play(2)
+    party.wires["n0"].links["silent"] = None
+    party.nodes["n0"].link_up("silent")
+    party.start("n1", "n0")
+    party.play(3)
+    assert "n1" in party.links("n0")
+    assert known(party, "n0") == 0.0
+
+
 def test_who_is_revoked_gets_no_link(tmp_path: Path) -> None:
     revoked = tmp_path / "revoked.txt"
     revoked.write_text("")

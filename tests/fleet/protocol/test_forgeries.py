@@ -12,8 +12,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from coopbandits.core import ArmSums
 from coopbandits.core.aggregate.entries import AUTHORED, HEADER, entry_number
 from coopbandits.core.contract import Vector
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config.bandits import MOST_ARMS, Arm
 from coopbandits.fleet.identity.certs import issue
 from coopbandits.fleet.identity.notary import PROOF, pack
 from coopbandits.fleet.protocol.entries import EntryExchange
@@ -25,9 +28,10 @@ from coopbandits.fleet.protocol.frames import (
     encode_greeting,
 )
 from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.proofs import BURST, ForgedError, Proven
 from coopbandits.fleet.protocol.talks import Talk
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.fleet.storage.purging import PURGED
+from coopbandits.fleet.storage.purging import PURGED, signed_columns
 from coopbandits.testing.torture.world import World
 
 from ..bandits import CLUSTER as SHOP
@@ -280,3 +284,71 @@ def test_an_entry_without_author_is_one_more_agent(certificates: Path) -> None:
     settle(world)
     for agent in world.graph:
         assert world.node(agent).replica.agent.estimate().num_agents == 4.0
+
+
+def test_of_the_same_that_was_signed_the_one_from_which_less_is_left_out_stays(
+    certificates: Path,
+) -> None:
+    """A relay may leave out arms that the receiver does not know yet, and only until it does."""
+    world = shop(certificates)
+    for arm in ("red", "blue", "blue"):
+        pull(world, arm)
+        world.steps(10)
+    for more in ({}, {"purged": ["red"]}):
+        declared = both(SIGNED, policy="flood-ts", arms=["green", "blue"], **more)
+        for agent in world.graph:
+            world.take(agent, declared)
+        world.steps(40)
+    book, here = entries(world, HONEST).book, talk(world, HONEST)
+    assert book is not None
+    true = book.known[float(entries(world, VICTIM).machine.number)]
+    arms, hidden = list(here.replica.arms), np.frombuffer(true.entry).copy()
+    columns = here.replica.agent.machine.registers.by_arm(hidden[HEADER:])  # type: ignore[attr-defined]  # made of parts
+    blue, lump = (arms.index(arm) for arm in (Arm("blue", "blue").number, PURGED))
+    assert columns[1, blue] == 2.0
+    left = msgspec.msgpack.decode(true.proof[PROOF:]) if true.proof[PROOF:] else {}
+    left = left or {PURGED: columns[:, lump].tobytes()}
+    left[arms[blue]] = columns[:, blue].tobytes()
+    columns[:, lump] += columns[:, blue]
+    columns[:, blue] = 0.0
+    proof = true.proof[:PROOF] + msgspec.msgpack.encode(dict(sorted(left.items())))
+    told = Proven(hidden.tobytes(), true.version, proof)
+    assert book.notary.holds(told.entry, told.proof)
+    assert told.outranks(true) != true.outranks(told)
+    assert book.replaces(true, told)
+    assert not book.replaces(told, true)
+
+
+def test_what_follows_a_proof_is_of_arms_that_were_pulled_and_not_of_too_many() -> None:
+    registers, arms = ArmSums().registers(2), [7, PURGED]
+    pulls = MOST_ARMS + 2.0
+    entry = np.array([1.0, 1.0, 0.0, 0.0, 0.0, pulls])
+
+    def signed(*columns: Vector) -> object:
+        told = {100 + at: column.tobytes() for at, column in enumerate(columns)}
+        return signed_columns(registers, arms, entry, msgspec.msgpack.encode(told))
+
+    assert signed(np.array([0.0, pulls]))
+    assert signed(np.array([0.0, pulls]), np.zeros(2)) is None
+    few = [np.array([0.0, 1.0])] * (MOST_ARMS - 1)
+    assert signed(*few, np.array([0.0, 3.0]))
+    assert signed(*few, np.array([0.0, 1.0]), np.array([0.0, 2.0])) is None
+
+
+def test_few_false_certificates_of_one_neighbour_are_looked_at(
+    certificates: Path,
+) -> None:
+    world = World(CLUSTER, nx.path_graph(2), certificates=certificates)
+    book = exchange(world, 0).book
+    assert book is not None
+    strange = Fields(certificates=pack([b"no certificate"]))
+    good = Fields(certificates=pack([each.certificate for each in book.notary.authors.values()]))
+    for _ in range(int(BURST)):
+        book.read(good, 0, 1, 0.0)
+        with pytest.raises(InputError, match="cannot be read"):
+            book.read(strange, 0, 1, 0.0)
+    for fields in (strange, good):
+        with pytest.raises(ForgedError, match="than are looked at"):
+            book.read(fields, 0, 1, 0.0)
+    assert book.read(Fields(), 0, 1, 0.0) == book.read(good, 0, 2, 0.0) == []
+    assert book.read(good, 0, 1, 2.0) == []

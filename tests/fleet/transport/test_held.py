@@ -63,9 +63,17 @@ def test_nothing_is_told_before_it_is_asked_for(
 
 
 @LOOPS
+@pytest.mark.parametrize(("turns", "seconds", "records"), [(2, 60.0, 2), (64, 0.0, 1)])
 def test_a_lot_at_once_is_read_in_turns(
-    run: Callable[[Any], None], certificates: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable[[Any], None],
+    turns: int,
+    seconds: float,
+    records: int,
+    certificates: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Neither much nor what takes long keeps others of the process from theirs."""
+
     async def scenario() -> None:
         with places("alpha", "beta") as at:
             alpha, at_alpha, beta, _ = await linked(Factory(at, certificates))
@@ -73,12 +81,13 @@ def test_a_lot_at_once_is_read_in_turns(
             await asyncio.sleep(0.1)
             alpha.read()
             early = len(at_alpha.heard["beta"])
-            assert early == 2 * (1 << 14)
+            assert early == records * (1 << 14)
             await until(lambda: len(at_alpha.heard["beta"]) == 200_000)  # without being asked again
             await alpha.stop()
             await beta.stop()
 
-    monkeypatch.setattr(held, "TURNS", 2)
+    monkeypatch.setattr(held, "TURNS", turns)
+    monkeypatch.setattr(held, "SECONDS", seconds)
     run(scenario())
 
 
