@@ -109,3 +109,21 @@ def test_whose_documents_are_taken_is_told(config: NodeConfig, tmp_path: Path) -
     file = tmp_path / "cluster.toml"
     watched = replace(config, document=DocumentConfig((bytes(32), bytes(32)), file))
     assert rows(watched)["operators"] == f"2, whose documents are taken, also from {file}"
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        (-3, "the certificate of the API holds from "),
+        (0, None),
+        (80, "the certificate of the API expires in 10 days; renew it"),
+        (2000, "the certificate of the API expired on "),
+    ],
+)
+def test_the_certificate_of_the_api_is_warned_of(
+    config: NodeConfig, later: int, told: str | None
+) -> None:
+    shown = replace(config, tls=None, api_tls=config.tls)
+    found = [each for each in find_warnings(shown, START + later * DAY) if "of the API" in each]
+    assert len(found) == (told is not None)
+    assert told is None or found[0].startswith(told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,53 @@ def test_certificates_that_expire_or_are_missing(tmp_path: Path) -> None:
     found = broken(agent)
     assert list(found) == ["certificate"]
     assert found["certificate"].mend.startswith("forbid it with: chmod o-r")
+
+
+def test_all_files_that_are_missing_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = Agent(tmp_path / "alpha", token_file="no-token", revoked="no-ids", uvloop=True)
+    gone = {"ca": "no-ca", "certificate": "no-certificate", "key": "no-key"}
+    cluster = agent.tables["cluster"]
+    section = {key: cluster.pop(key) for key in ("arms", "reward_range")}
+    sections = {"bandits.button": section | {"token_file": "no-other"}, "api_tls": gone}
+    agent.tables = {"cluster": cluster, **sections, "node": agent.tables["node"]}
+    agent.write()
+    monkeypatch.setattr("coopbandits.fleet.config.files.find_spec", lambda _: None)
+    found = [each for each in checkup.findings(agent.path) if each.state == BROKEN]
+    assert {each.what for each in found} == {"file"}
+    for name in ("no-token", "no-other", "no-key", "no-ids", "uvloop"):
+        assert sum(name in each.found for each in found) == 1, name
+    assert len(found) == 5
+    for name in ("no-token", "no-other"):
+        (agent.folder / name).write_text("0123456789abcdef")
+        (agent.folder / name).chmod(0o600)
+    examined = examine(agent)
+    assert examined["token"].found.endswith("no-token")
+    assert examined["token of button"].found.endswith("no-other")
+
+
+@pytest.mark.parametrize(
+    ("from_now", "state", "told"),
+    [
+        (-2000, BROKEN, " expired on "),
+        (5, BROKEN, " on only"),
+        (-80, NOTE, "(10 days)"),
+        (0, OK, "(90 days)"),
+    ],
+)
+def test_the_dates_of_the_certificate_of_the_api(
+    tmp_path: Path, from_now: int, state: str, told: str
+) -> None:
+    begins = datetime.now(UTC) + timedelta(days=from_now, hours=1)
+    init_authority(tmp_path)
+    issue(tmp_path, ["alpha"], days=90, now=begins)
+    agent = Agent(tmp_path / "alpha", certificates=tmp_path)
+    agent.tables["api_tls"] = agent.tables.pop("tls")
+    agent.write()
+    found = examine(agent)["certificate of the API"]
+    assert (found.state, bool(found.mend)) == (state, state != OK)
+    assert told in found.found
 
 
 def test_disk_ports_clock_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.fleet.address import show_place
 from coopbandits.fleet.config.durations import shown
-from coopbandits.fleet.config.files import read_credentials
+from coopbandits.fleet.config.files import dates, read_credentials
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size
 
@@ -136,6 +136,19 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
         left = (read_credentials(config.id, config.tls).expires - now) // DAY
         if left < 14:
             yield f"the certificate expires in {left:.0f} days; renew it: coopbandits certs renew"
+    if config.api_tls:
+        yield from _api_certificate_warnings(dates(config.api_tls.certificate), now)
+
+
+def _api_certificate_warnings(held: tuple[float, float], now: float) -> Iterator[str]:
+    """Yield a sentence if clients refuse the certificate of the API, or will soon."""
+    first, last = (f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d}" for each in held)
+    if now < held[0]:
+        yield f"the certificate of the API holds from {first} on only; set the clock, or renew it"
+    elif now > held[1]:
+        yield f"the certificate of the API expired on {last}, and clients refuse it; renew it"
+    elif held[1] - now < 14 * DAY:
+        yield f"the certificate of the API expires in {(held[1] - now) // DAY:.0f} days; renew it"
 
 
 def _bandit_warnings(config: NodeConfig, cluster: ClusterConfig) -> Iterator[str]:

@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
+
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.model import NodeConfig, TlsFiles
 from coopbandits.fleet.identity.revoked import read_ids
@@ -20,8 +22,7 @@ LEAST_TOKEN = 16
 
 def find_bad_files(config: NodeConfig) -> Iterator[str]:
     """Yield a sentence for everything that would keep an agent from starting."""
-    if config.uvloop and find_spec("uvloop") is None:
-        yield "[node] uvloop is true, but uvloop is not installed; install it or set it to false"
+    yield from _problem(require_uvloop, config)
     if config.token_file is not None:
         yield from _problem(read_token, config.token_file)
     for bandit in config.declared.values():
@@ -40,6 +41,14 @@ def _problem(check: Callable[..., Any], *arguments: Any) -> Iterator[str]:
         check(*arguments)
     except InputError as error:
         yield str(error)
+
+
+def require_uvloop(config: NodeConfig) -> None:
+    """Refuse a configuration that wants uvloop where there is none."""
+    if config.uvloop and find_spec("uvloop") is None:
+        raise InputError(
+            "[node] uvloop is true, but uvloop is not installed; install it or set it to false"
+        )
 
 
 def read_token(path: Path) -> str:
@@ -76,6 +85,21 @@ def api_context(files: TlsFiles) -> ssl.SSLContext:
             "a certificate and its key in PEM format"
         ) from error
     return context
+
+
+def dates(path: Path) -> tuple[float, float]:
+    """Return from when and until when the first certificate in a file holds."""
+    try:
+        found = x509.load_pem_x509_certificates(path.read_bytes())[0]
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; give a file that this user can read"
+        ) from error
+    except ValueError as error:
+        raise InputError(
+            f"{path} holds no certificate that can be read: {error}; give one in PEM format"
+        ) from None
+    return found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
 
 
 def _read_secret(path: Path) -> bytes:

@@ -10,9 +10,10 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from cryptography import x509
@@ -23,7 +24,13 @@ from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.api.sockets import file_at, release
 from coopbandits.fleet.api.sockets import listen as listen_api
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
-from coopbandits.fleet.config.files import api_context, read_credentials, read_token
+from coopbandits.fleet.config.files import (
+    api_context,
+    dates,
+    read_credentials,
+    read_token,
+    require_uvloop,
+)
 from coopbandits.fleet.config.read import load
 from coopbandits.fleet.identity.revoked import read_ids
 from coopbandits.fleet.identity.tls import Credentials
@@ -68,7 +75,7 @@ def findings(path: Path) -> Iterator[Finding]:
             yield lasting("authority", authority_ends(config.tls), now, "certs init")
         except InputError as error:
             yield _broken("certificate", str(error))
-    yield from secrets(config)
+    yield from secrets(config, now)
     yield from disk(config, now)
     yield open_files(config)
     running = is_running(config)
@@ -123,19 +130,59 @@ def authority_ends(files: TlsFiles) -> float:
     return max(each.not_valid_after_utc.timestamp() for each in found)
 
 
-def secrets(config: NodeConfig) -> Iterator[Finding]:
-    """Look at the other files that the configuration names."""
-    try:
-        if config.token_file is not None:
-            read_token(config.token_file)
-            yield Finding("token", str(config.token_file))
-        if config.api_tls is not None:
-            api_context(config.api_tls)
-            yield Finding("certificate of the API", str(config.api_tls.certificate))
-        if config.revoked is not None:
-            yield Finding("revoked ids", f"{len(read_ids(config.revoked))}")
-    except InputError as error:
-        yield _broken("file", str(error))
+def secrets(config: NodeConfig, now: float) -> Iterator[Finding]:
+    """Look at the other files that the configuration names, each by itself: all are told."""
+    for look in _looks(config, now):
+        try:
+            yield look()
+        except InputError as error:
+            yield _broken("file", str(error))
+
+
+def _looks(config: NodeConfig, now: float) -> Iterator[Callable[[], Finding]]:
+    """Yield what looks at one thing each, and refuses what an agent would refuse."""
+    if config.token_file is not None:
+        yield partial(_token, "token", config.token_file)
+    for bandit in config.declared.values():
+        if bandit.token_file is not None:
+            yield partial(_token, f"token of {bandit.name}", bandit.token_file)
+    if config.api_tls is not None:
+        yield partial(_api_certificate, config.api_tls, now)
+    if config.revoked is not None:
+        yield partial(_revoked, config.revoked)
+    if config.uvloop:
+        yield partial(_uvloop, config)
+
+
+def _token(what: str, path: Path) -> Finding:
+    read_token(path)
+    return Finding(what, str(path))
+
+
+def _api_certificate(files: TlsFiles, now: float) -> Finding:
+    """Look at whether clients accept it: an agent starts with one that has expired, too."""
+    api_context(files)
+    begins, ends = dates(files.certificate)
+    what, day = "certificate of the API", f"{datetime.fromtimestamp(begins, UTC):%Y-%m-%d}"
+    if now < begins:
+        found = f"{files.certificate} holds from {day} on only"
+        return Finding(what, found, BROKEN, f"issue another, or set the clock: {SET_CLOCK}")
+    day, left = f"{datetime.fromtimestamp(ends, UTC):%Y-%m-%d}", (ends - now) / DAY
+    if left <= 0:
+        found = f"{files.certificate} expired on {day}, and clients refuse it"
+        return Finding(what, found, BROKEN, "renew it, and restart the agent")
+    soon = left < SOON_DAYS
+    found = f"{files.certificate} holds until {day} ({left:.0f} days)"
+    return Finding(what, found, NOTE if soon else OK, "renew it" if soon else "")
+
+
+def _revoked(path: Path) -> Finding:
+    return Finding("revoked ids", f"{len(read_ids(path))}")
+
+
+def _uvloop(config: NodeConfig) -> Finding:
+    require_uvloop(config)
+    return Finding("uvloop", "installed")
 
 
 def disk(config: NodeConfig, now: float) -> Iterator[Finding]:
