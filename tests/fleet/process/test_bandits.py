@@ -23,7 +23,7 @@ from coopbandits.fleet.client import AsyncClient, Client
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.process.backup import back_up, restore
 from coopbandits.fleet.process.embedded import LocalAgent
-from coopbandits.fleet.service import UnavailableError, UnknownBanditError
+from coopbandits.fleet.service import UnavailableError, UnknownBanditError, UnknownTicketError
 
 from .agents import lonely, wait
 
@@ -261,3 +261,26 @@ def test_the_page_declares_and_asks_bandits_that_are_there(tmp_path: Path) -> No
         exec(code.replace("127.0.0.1:8400", f"unix:{agent.folder / 'api'}"), {})  # noqa: S102  the page's own code
         with agent.client() as client:
             assert client.health()["rewards"] == 1
+
+
+def test_late_rewards_of_a_retired_bandit_count_without_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "node.toml"
+    head = '[cluster]\nname = "shop"\nepoch = 2026-01-31T12:00:00Z\n'
+    node = '[node]\nid = "a"\nlisten = "127.0.0.1:0"\napi = "127.0.0.1:0"\njournal = "memory"\n'
+    button, banner = (
+        f'[bandits.{name}]\narms = ["x", "y"]\nreward_range = [0.0, 1.0]\n'
+        for name in ("button", "banner")
+    )
+    path.write_text(head + button + banner + node)
+    with LocalAgent(path, insecure=True) as agent:
+        late, own = agent.bandit("banner").choose(), agent.bandit("button").choose()
+        path.write_text(head + button + node)
+        agent.take(read_config(path, now=time.time(), insecure=True).declared)
+        assert agent.health()["open_tickets"] == 2
+        assert not agent.observe(late.ticket, 1.0).duplicate
+        assert agent.observe(late.ticket, 1.0).duplicate
+        assert not agent.observe(own.ticket, 0.5).duplicate
+        told = {state.name: (state.rewards, state.open_tickets) for state in agent.bandits()}
+        assert told == {"button": (1, 0), "banner": (1, 0)}
+        with pytest.raises(UnknownTicketError, match="is no ticket of this agent"):
+            agent.observe("0123456789abcdef-1", 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from coopbandits.fleet.service import (
     Stored,
     UnavailableError,
     UnknownBanditError,
+    UnknownTicketError,
 )
 from coopbandits.fleet.service.application import ApplicationService, Waiting, unready
 from coopbandits.fleet.service.bandits import bandit_metrics
@@ -143,8 +145,24 @@ class ManyService:
         return self._only().choose(allowed, context)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count a reward where there is one bandit only."""
-        return self._only().observe(ticket, reward)
+        """Count a reward where there is one bandit only, or a late one of a retired bandit."""
+        only = self._only()
+        try:
+            return only.observe(ticket, reward)
+        except UnknownTicketError:
+            owner = self._retired_owner(ticket)
+            if owner is None:
+                raise
+        return owner.observe(ticket, reward)
+
+    def _retired_owner(self, ticket: str) -> ApplicationService | None:
+        """Return the retired bandit that handed out a ticket: every bandit has other tickets."""
+        for service in self.services.values():
+            if not service.declared.arms:
+                with suppress(UnknownTicketError):
+                    service.replica.tickets.number(ticket)
+                    return service
+        return None
 
     def stored(self, then: Stored) -> None:
         """Call `then` once all that was chosen and observed so far is on disk."""
@@ -168,7 +186,7 @@ class ManyService:
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data."""
-        node, live = self.node, self._live()
+        node, services = self.node, self.services.values()  # late rewards count, too
         return {
             "id": self.config.id,
             "cluster": self.config.cluster.name,
@@ -179,8 +197,8 @@ class ManyService:
                 name: "up" if peer.met else f"down: {peer.reason or 'no HELLO yet'}"
                 for name, peer in node.peers.items()
             },
-            "open_tickets": sum(len(each.replica.tickets.open) for each in live),
-            "rewards": sum(int(each.replica.own_counts.sum()) for each in self.services.values()),
+            "open_tickets": sum(len(each.replica.tickets.open) for each in services),
+            "rewards": sum(int(each.replica.own_counts.sum()) for each in services),
             "refused_frames": dict(node.refusals),
             "refused_strangers": node.strangers,
             "journal_bytes": node.bandits.journal.size,
