@@ -204,3 +204,18 @@ def test_what_cannot_have_a_section_stays_as_it_is(tmp_path: Path) -> None:
         convert(agent)
         with opened(agent) as one:
             assert known(one) == 0.0
+
+
+@pytest.mark.parametrize("policy", ["dec-ts", "dducb"])
+def test_what_waits_for_all_neighbours_cannot_have_a_section(tmp_path: Path, policy: str) -> None:
+    with lonely(tmp_path) as agent:
+        told = {"policy": policy, "num_agents": 2}
+        agent.tables["cluster"] |= told | ({"lambda_bound": 0.5} if policy == "dducb" else {})
+        agent.write()
+        before = agent.path.read_bytes()
+        with pytest.raises(
+            InputError, match=rf"^policy {policy} waits for all .*, and it cannot have a section; "
+        ):
+            convert(agent)
+        assert agent.path.read_bytes() == before
+        assert [each.name for each in agent.folder.iterdir()] == ["node.toml"]

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, parse_config, write_config
 from coopbandits.fleet.config.bandits import BanditConfig
@@ -47,6 +48,12 @@ def to_sections(path: Path, name: str, now: float) -> str:
     before = parse_config(tables, path, now=now, insecure=True)
     if before.declared:
         raise InputError(f"{path} has sections of bandits already; start the agent with it")
+    if before.cluster.mode != ROBUST:
+        raise InputError(
+            f"policy {before.cluster.policy} waits for all neighbours in every round, so that its "
+            "arms cannot change while agents run, and it cannot have a section; leave it in "
+            "[cluster], as the only bandit, or begin anew with a robust one such as flood-ts"
+        )
     changed = with_section(tables, name, before.cluster.policy)
     after = parse_config(changed, path, now=now, insecure=True)
     try:
