@@ -33,7 +33,10 @@ def add_commands(fleet: typer.Typer) -> None:
 def drain_command(
     node: Node,
     seconds: Annotated[
-        float | None, real("how long to wait for open tickets, instead of drain_seconds")
+        float | None,
+        real(
+            "wait so long for open tickets, instead of drain_seconds; the earliest deadline counts"
+        ),
     ] = None,
 ) -> None:
     """Stop an agent in order: no more choices, then the rewards of open tickets, then goodbye."""

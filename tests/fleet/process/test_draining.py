@@ -80,6 +80,30 @@ def test_the_deadline_ends_the_wait_and_the_journal_keeps_what_is_open(tmp_path:
             assert agent.told().count("draining for ") == 2
 
 
+def test_the_earliest_deadline_that_was_asked_for_counts(tmp_path: Path) -> None:
+    with lonely(tmp_path) as agent:
+        agent.start()
+        with agent.client() as client:
+            client.choose()
+            client.drain(600.0)
+            client.drain(600.0)  # the same again, as by a client that heard no answer
+            client.drain()
+            client.drain(1200.0)
+            wait(lambda: "asked to drain for 1200 s, but going on for at most " in agent.told())
+            began = time.monotonic()
+            client.drain(0.3)
+            client.drain(30.0)
+            assert agent.end() == 0
+            assert 0.3 < time.monotonic() - began < 29.0
+            assert "draining for at most 0.3 s from now on" in agent.told()
+            assert "drained; open tickets, which the journal keeps: 1" in agent.told()
+            agent.start()
+            client.drain(600.0)
+            client.drain(0.0)
+            assert agent.end() == 0
+            assert agent.told().count("drained; ") == 1  # the second did not even hand in
+
+
 def test_an_agent_without_a_link_waits_for_one_if_nobody_else_knows_what_it_has(
     tmp_path: Path, certificates: Path
 ) -> None:

@@ -2,13 +2,15 @@
 
 From the first call on it makes no more choices and is not ready. It waits for the rewards of open
 tickets and, where nobody else knows of all that it has, for a link, both until a deadline; then
-until its neighbours have what they lack. Whoever calls a second time does not want to wait.
+until its neighbours have what they lack. A second signal ends it at once; a second request may
+bring the deadline forward, and never puts it off.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 
 from coopbandits.fleet.process.runtime import Runtime
@@ -43,6 +45,7 @@ class Drain:
         self.runtime, self.seconds, self._begun = runtime, seconds, begun
         self.over = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._deadline = math.inf  # until when tickets and a link are waited for
 
     def begin(self) -> None:
         """Begin; the second time, end at once."""
@@ -51,13 +54,31 @@ class Drain:
             self.over.set()
             return
         self._begun()
-        self._task = asyncio.get_running_loop().create_task(self._drain(self.seconds))
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.time() + self.seconds
+        self._task = loop.create_task(self._drain(self.seconds))
 
     def ask(self, seconds: float | None) -> None:
-        """Begin, with another deadline if given; a request that comes twice changes nothing."""
+        """Begin, with another deadline if given; once begun, the earliest one asked for counts.
+
+        So a request that is repeated changes nothing, and nobody puts off what others wait for.
+        """
         if self._task is None:
             self.seconds = self.seconds if seconds is None else seconds
             self.begin()
+        elif seconds is not None:
+            self._bring_forward(seconds)
+
+    def _bring_forward(self, seconds: float) -> None:
+        now = asyncio.get_running_loop().time()
+        if now + seconds >= self._deadline:
+            left = max(0.0, self._deadline - now)
+            log.info("asked to drain for %g s, but going on for at most %.1f s", seconds, left)
+            return
+        log.info("draining for at most %g s from now on", seconds)
+        self._deadline = now + seconds
+        if seconds <= 0:
+            self.over.set()
 
     async def _drain(self, seconds: float) -> None:
         try:
@@ -72,12 +93,11 @@ class Drain:
         waiting = node.replica.open_tickets
         log.info("draining for at most %g s; open tickets: %d", seconds, waiting)
         node.chronicle.note("draining", "stops soon, and makes no more choices")
-        deadline = asyncio.get_running_loop().time() + seconds
-        await self._until(lambda: not node.replica.open_tickets, deadline)
-        await self._until(lambda: node.is_linked() or not node.untold(), deadline)
+        await self._until(lambda: not node.replica.open_tickets, lambda: self._deadline)
+        await self._until(lambda: node.is_linked() or not node.untold(), lambda: self._deadline)
         are_told = node.telling()
         deadline = asyncio.get_running_loop().time() + HAND_IN_SECONDS + 3 * node.settings.period
-        if not await self._until(are_told, deadline):
+        if not await self._until(are_told, lambda: deadline):
             log.warning("stopping although not all neighbours have the last rewards")
         elif not node.is_linked() and (untold := node.untold()):
             log.warning(
@@ -88,10 +108,10 @@ class Drain:
         left = node.replica.open_tickets
         log.info("drained; open tickets, which the journal keeps: %d", left)
 
-    async def _until(self, holds: Callable[[], bool], deadline: float) -> bool:
-        """Wait until something holds; return whether it does."""
+    async def _until(self, holds: Callable[[], bool], deadline: Callable[[], float]) -> bool:
+        """Wait until something holds, up to a deadline that may move; return whether it does."""
         loop = asyncio.get_running_loop()
-        while not holds() and not self.runtime.failed.is_set() and loop.time() < deadline:
+        while not holds() and not self.runtime.failed.is_set() and loop.time() < deadline():
             await asyncio.sleep(LOOK_SECONDS)
         return holds()
 
