@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -59,3 +64,80 @@ def test_two_documents_are_compared(call: Call, document: Path, tmp_path: Path) 
     outcome = call("cluster", "diff", str(document), str(new))
     assert outcome.out == "~ [cluster] version: 1 -> 2\n+ revoked a\n"
     assert call("cluster", "diff", str(new), str(new)).out == "nothing changes\n"
+
+
+def answering(status: int, body: bytes) -> ThreadingHTTPServer:
+    """Return a server that gives everybody the same answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET  # noqa: N815  the library's name
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+
+Serve = Callable[[int, bytes], str]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Return what starts a server, and returns its address."""
+    with ExitStack() as stack:
+
+        def start(status: int, body: bytes) -> str:
+            server = stack.enter_context(answering(status, body))
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            stack.callback(server.shutdown)
+            return f"http://127.0.0.1:{server.server_port}"
+
+        yield start
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return an address at which nobody answers."""
+    monkeypatch.setattr("coopbandits.cli.cluster.PATIENCE", 0.3)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+FULL = b'{"error": "the journal cannot be written"}'
+
+
+def test_an_agent_that_does_not_answer_or_cannot_store(
+    call: Call, document: Path, serve: Serve, nobody: str
+) -> None:
+    full = serve(503, FULL)
+    for address, why in ((nobody, "no agent answered at "), (full, "the journal cannot be ")):
+        message = refused(call("cluster", "apply", str(document), "--to", address))
+        assert message.startswith(f"error: {document} was not handed to {address}: {why}")
+        message = refused(call("cluster", "diff", address, str(document)))
+        assert message.startswith(f"error: {address} did not tell what document it has: {why}")
+
+
+ROW = b'{"id": "shop-3", "version": 0, "digest": "", "neighbors": {}, "alarm": "", "content": null}'
+
+
+def test_the_status_of_others_is_told_whatever_one_answers(
+    call: Call, serve: Serve, nobody: str
+) -> None:
+    closed, full = serve(401, b'{"error": "a token is needed"}'), serve(503, FULL)
+    outcome = call("cluster", "status", closed, full, nobody, serve(200, ROW))
+    assert outcome.status == 1
+    assert outcome.out == "shop-3: no document; neighbours: none\n"
+    lines = outcome.err.splitlines()
+    assert lines[:2] == [
+        f"{closed}: a token is needed",
+        f"{full}: the journal cannot be written",
+    ]
+    assert lines[2].startswith(f"{nobody}: no agent answered at ")

@@ -99,7 +99,7 @@ def diff_command(
         before: Document | None = load_document(Path(old))
     else:
         found = clients_of([old], token_file, (ca, certificate, key))
-        before = _document_at(next(found))
+        before = _document_at(old, next(found))
     lines = differences(before, load_document(new))
     typer.echo("\n".join(lines) or "nothing changes")
 
@@ -115,9 +115,13 @@ def apply_command(
 ) -> None:
     """Hand a signed document to one agent, which checks it and spreads it to all others."""
     signed = load_signed(path)
-    for client in clients_of(to, token_file, (ca, certificate, key)):
-        with client:
-            found = client.adopt(to_json(signed))
+    clients = clients_of(to, token_file, (ca, certificate, key))
+    for address, client in zip(to, clients, strict=True):
+        try:
+            with client:
+                found = client.adopt(to_json(signed))
+        except (UnreachableError, UnavailableError) as error:
+            raise InputError(f"{path} was not handed to {address}: {error}") from error
         typer.echo(f"{found['id']} has version {found['version']}, {found['digest'][:12]}")
 
 
@@ -129,14 +133,15 @@ def status_command(
     certificate: Certificate = None,
     key: CertificateKey = None,
 ) -> None:
-    """Tell which version agents and their neighbours have; status 1 if agents differ."""
+    """Tell which version agents and their neighbours have; status 1 if not all have the same."""
     rows, problems = [], []
-    for client in clients_of(agents, token_file, (ca, certificate, key)):
+    clients = clients_of(agents, token_file, (ca, certificate, key))
+    for address, client in zip(agents, clients, strict=True):
         try:
             with client:
                 rows.append(client.cluster())
-        except (UnreachableError, UnavailableError) as error:
-            problems.append(str(error))
+        except (UnreachableError, UnavailableError, InputError) as error:
+            problems.append(f"{address}: {error}")  # what the others say is worth knowing still
     for row in rows:
         typer.echo(_row(row))
     problems += [f"{row['id']}: {row['alarm']}" for row in rows if row["alarm"]]
@@ -159,9 +164,12 @@ def _told(document: Document) -> str:
     return f"version {document.version} of {document.name}"
 
 
-def _document_at(client: Client) -> Document | None:
-    with client:
-        content = client.cluster()["content"]
+def _document_at(address: str, client: Client) -> Document | None:
+    try:
+        with client:
+            content = client.cluster()["content"]
+    except (UnreachableError, UnavailableError) as error:
+        raise InputError(f"{address} did not tell what document it has: {error}") from error
     return None if content is None else read_document(content.encode())
 
 
