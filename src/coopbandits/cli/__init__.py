@@ -6,6 +6,7 @@ that only simulations need, and `coopbandits --help` loads nothing at all.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,9 @@ from coopbandits.cli.options import BadValueError
 from coopbandits.cli.screen import say
 from coopbandits.loading import part
 from coopbandits.version import __version__
+
+PRINTING = ("typer", "click", "rich")
+"""The libraries that write to standard output."""
 
 LISTED = ("policies", "aggregations", "indices", "problems", "graphs", "faults", "clocks")
 
@@ -174,3 +178,43 @@ def main() -> None:
         if not isinstance(error, InputError):
             raise
         sys.exit(say("\n".join(f"error: {line}" for line in str(error).splitlines()), 2))
+    except OSError as error:  # a closed pipe and Ctrl-C have been dealt with
+        sys.exit(say(f"error: {_sentence(error)}", 2))
+
+
+def _sentence(error: OSError) -> str:
+    """Say what the system refused, and what to do."""
+    why = error.strerror or str(error) or type(error).__name__
+    if _cannot_flush() or _came_from_printing(error):
+        return (
+            f"standard output cannot be written: {why}; send it elsewhere, and see what was done "
+            "before you run this again"
+        )
+    if error.filename is None:
+        return f"the system refused something: {why}; mend that, and run this again"
+    return (
+        f"cannot read or write {os.fsdecode(error.filename)}: {why}; let this user do so, make "
+        "room there, or name another place"
+    )
+
+
+def _came_from_printing(error: OSError) -> bool:
+    """Return whether a library that prints met it: without a buffer, nothing waits after that."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    module = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    return error.filename is None and module.partition(".")[0] in PRINTING
+
+
+def _cannot_flush() -> bool:
+    """Return whether standard output takes nothing; if so, forget what waits to be printed."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        # Python tries again at the end, and would complain with a traceback.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
+    return False

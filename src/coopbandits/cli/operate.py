@@ -16,6 +16,7 @@ from coopbandits.fleet.address import show_place
 from coopbandits.fleet.config import NodeConfig, parse_config
 from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.config.read import load
+from coopbandits.fleet.identity.tls import reason_of
 from coopbandits.loading import part
 
 Node = Annotated[Path, typer.Argument(help="the agent's TOML file")]
@@ -58,9 +59,17 @@ def _tls(config: NodeConfig) -> ssl.SSLContext | None:
     """Return TLS for a client that shows the certificate of the API itself."""
     if config.api_tls is None:
         return None
-    context = ssl.create_default_context(cafile=str(config.api_tls.ca))
-    context.check_hostname = False  # the address is the agent's own, whatever its name
-    context.load_cert_chain(config.api_tls.certificate, config.api_tls.key)
+    try:
+        context = ssl.create_default_context(cafile=str(config.api_tls.ca))
+        context.check_hostname = False  # the address is the agent's own, whatever its name
+        # Without a password OpenSSL would prompt at the terminal; "" makes it fail instead.
+        context.load_cert_chain(config.api_tls.certificate, config.api_tls.key, password="")
+    except OSError as error:  # which does not name the file
+        names = ", ".join(map(str, config.api_tls))
+        raise InputError(
+            f"[api_tls] {names} cannot be used: {reason_of(error)}; give an authority, a "
+            "certificate and its key in PEM format"
+        ) from error
     return context
 
 
