@@ -229,3 +229,45 @@ def test_a_uniform_becomes_a_word() -> None:
     assert all(0 <= word < 2**64 for word in made)
     assert made == [word_at(int(word) >> 12, 0) for word in words.tolist()]
     assert abs(np.mean([draws.uniform_of(word_at(word, 1)) for word in made]) - 0.5) < 0.04
+
+
+class Threefold:
+    """A reward for other classes to mix in."""
+
+    @staticmethod
+    def reward(numbers: Any, variate: float) -> float:
+        return 3.0 if variate < numbers[0] / 3.0 else 0.0
+
+
+@pytest.mark.parametrize("base", [LinearBandit, MixtureBandit])
+def test_what_no_engine_asks_for_is_refused_of_a_mixin(base: type[Problem]) -> None:
+    with pytest.raises(
+        InputError, match=f"^Odd overrides reward, and no engine asks {base.__name__}s"
+    ):
+        type("Odd", (Threefold, base), {})
+
+
+def test_a_family_is_not_inherited_with_the_function_of_a_mixin() -> None:
+    class Mixed(Threefold, BernoulliBandit):
+        pass
+
+    class Later(BernoulliBandit, Threefold):
+        pass
+
+    class Declared(Mixed):
+        family = "bernoulli"
+
+    assert [cls.family for cls in (Mixed, Declared, Later)] == [
+        "gaussian",
+        "bernoulli",
+        "bernoulli",
+    ]
+
+
+def test_a_method_of_a_mixin_is_refused() -> None:
+    class Plain:
+        def reward(self, numbers: Any, variate: float) -> float:
+            return 0.0
+
+    with pytest.raises(InputError, match=r"^reward of Odd is no static function"):
+        type("Odd", (Plain, GaussianBandit), {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -114,3 +115,34 @@ def test_what_a_statistic_adds_is_played() -> None:
     assert found.meta["engines"] == ["reference"]
     assert found.arms.values.tolist() != without.arms.values.tolist()
     assert "statistic" in str(cpu.obstacle(task_of(policy)))
+
+
+class Worst:
+    """Plays the worst arm; for other classes to mix in."""
+
+    @staticmethod
+    def value(arm: int, estimate: cb.Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        if estimate.counts[arm] <= 0.0:
+            return math.inf
+        return -estimate.sums[arm] / estimate.counts[arm]
+
+
+@dataclass(frozen=True)
+class WorstUCB(Worst, cb.UCB):
+    name: ClassVar[str] = "worst-ucb"
+
+
+@dataclass(frozen=True)
+class WorstKL(Worst, cb.KLUCB):
+    name: ClassVar[str] = "worst-kl"
+
+
+@pytest.mark.parametrize("index", [WorstUCB(), WorstKL()], ids=lambda each: each.name)
+def test_the_value_of_a_mixin_is_played_on_every_engine(index: cb.Index) -> None:
+    policy = cb.combine(cb.LocalSums(), index)
+    played = [
+        cb.simulate(PROBLEM, NETWORK, policy, 40, engine=engine, keep="arms", progress=False)
+        for engine in ("reference", "cpu")
+    ]
+    assert played[0].arms.values.tolist() == played[1].arms.values.tolist()
+    assert (played[0].arms.values == 2).mean() > 0.8

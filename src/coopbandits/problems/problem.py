@@ -116,20 +116,24 @@ class Problem(ABC):
                 f"{cls.__name__} overrides rewards(), which no engine calls; write a static "
                 "function reward(numbers, variate) instead, which all of them play"
             )
-        for parent in cls.__mro__[1:]:
-            for name in vars(parent).get("_unread", frozenset()) & vars(cls).keys():
+        written: set[str] = set()  # by this class, and by all that are asked before a parent
+        for parent in cls.__mro__:
+            for name in vars(parent).get("_unread", frozenset()) & written:
                 raise InputError(
                     f"{cls.__name__} overrides {name}, and no engine asks {parent.__name__}s for "
                     "it; derive from cb.Problem, and write a static function reward(numbers, "
                     "variate)"
                 )
-        own = vars(cls).get("reward")
+            written |= vars(parent).keys()
+        writers = [vars(each) for each in cls.__mro__]
+        own = next(each["reward"] for each in writers if "reward" in each)
         if own is not None and not isinstance(own, staticmethod):
             raise InputError(
                 f"reward of {cls.__name__} is no static function; write @staticmethod above "
                 "reward(numbers, variate)"
             )
-        if own is not None and "family" not in vars(cls):
+        first = next(each for each in writers if "reward" in each or "family" in each)
+        if own is not None and "family" not in first:
             cls.family = Problem.family  # what a parent declared was about other rewards
 
     def __init__(

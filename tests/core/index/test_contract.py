@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import UCB, Estimate, Index
+from coopbandits.core import UCB, BetaDraw, Estimate, Index
 from coopbandits.core.choice import best_arm, choose_arm, index_values
 
 from .estimates import SETTINGS, estimates, ids, numbers_of, prepared, some_estimate, words
@@ -205,3 +205,41 @@ def test_declarations_are_not_inherited_without_their_functions() -> None:
         (True, "word", None),
         (False, "time", None),
     ]
+
+
+class Backwards:
+    """A value for other classes to mix in."""
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return -UCB.value(arm, estimate, word, numbers, scratch)
+
+
+class Still(Backwards):
+    random: ClassVar[bool] = False
+
+
+def test_declarations_are_not_inherited_past_the_functions_of_a_mixin() -> None:
+    class Mixed(Backwards, UCB):
+        pass
+
+    class MixedStill(Still, UCB):
+        pass
+
+    class Child(Mixed):
+        pass
+
+    class Later(UCB, Backwards):
+        pass
+
+    declared = [
+        (cls.random, cls.prepare_reads, cls.bonus) for cls in (Mixed, MixedStill, Child, Later)
+    ]
+    assert declared == [
+        (True, "time", None),
+        (False, "time", None),
+        (True, "time", None),
+        (False, "time", UCB.bonus),
+    ]
+    mixed: Any = type("MixedDraw", (Backwards, BetaDraw), {})
+    assert mixed.values is None

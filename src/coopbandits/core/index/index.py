@@ -55,8 +55,8 @@ class Index(Named, ABC):
         `prepare` and `value`, unless there is a `pick`.
 
     The last three are shortcuts to the same arms; `check_policy` holds them to `value`. A class
-    that overrides `prepare`, `value` or `pick` inherits none of them, nor what its parent declared
-    of `random` and `prepare_reads`: those were about other functions.
+    that overrides `prepare`, `value` or `pick`, itself or by a mixin, inherits none of them, nor
+    what its parent declared of `random` and `prepare_reads`: those were about other functions.
     """
 
     random: ClassVar[bool] = True
@@ -67,20 +67,18 @@ class Index(Named, ABC):
     values: Any = None
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Forget what a parent declared of functions that a class has its own of."""
+        """Forget what a class declared of functions that are no longer its own.
+
+        They may come from any class, a mixin as well: what counts is who is asked first.
+        """
         super().__init_subclass__(**more)
-        own = vars(cls).keys()
-        if own & {"prepare", "value", "pick"}:
-            declared: dict[str, Any] = {
-                "random": True,
-                "bound": None,
-                "bonus": None,
-                "values": None,
-            }
-            if "prepare" in own:
-                declared["prepare_reads"] = "word"
-            for name in declared.keys() - own:
-                setattr(cls, name, declared[name])
+        prepare = _place(cls, "prepare")
+        functions = min(prepare, _place(cls, "value"), _place(cls, "pick"))
+        for name in ("random", "bound", "bonus", "values"):
+            if _place(cls, name) > functions:
+                setattr(cls, name, getattr(Index, name))
+        if _place(cls, "prepare_reads") > prepare:
+            cls.prepare_reads = Index.prepare_reads
 
     @property
     def needs(self) -> frozenset[str]:
@@ -115,6 +113,11 @@ class Index(Named, ABC):
     @abstractmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
         """Return the index of one arm; +∞ to play it first, never a NaN."""
+
+
+def _place(cls: type, name: str) -> int:
+    """Return the place of the class that defines a name, among those that are asked in turn."""
+    return next(place for place, each in enumerate(cls.__mro__) if name in vars(each))
 
 
 FAMILIES = ("gaussian", "bernoulli")
