@@ -42,7 +42,7 @@ def play(
     """Play a round for each list of fates; return who heard which (sender, round) when."""
     views = [NETWORK.local_view(i, num_arms=1, sigma=1, needs=frozenset()) for i in range(3)]
     agents = [Postman(view) for view in views]
-    mail = Mail(NETWORK, overtakes=overtakes)
+    mail = Mail(NETWORK, overtaking=range(3) if overtakes else ())
     everybody: list[Agent] = [*agents]
     for row in fates:
         mail.exchange(everybody, row)

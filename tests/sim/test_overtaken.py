@@ -62,3 +62,30 @@ def test_a_late_payload_never_overwrites_a_newer_one(
 ) -> None:
     assert play(WatchedTrees(), faults, clocks) == 0
     assert play(AsEver(), faults, clocks) > 0  # so it would have happened
+
+
+@pytest.mark.parametrize("policy", [cb.TreeUCB(), cb.LedgerUCB()], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("faults", "clocks"),
+    [("delay=4", None), (None, "poisson:ratio=3,latency=2")],
+    ids=["rounds", "clocks"],
+)
+def test_a_population_of_one_policy_gets_what_the_policy_gets(
+    policy: cb.Policy, faults: str | None, clocks: str | None
+) -> None:
+    alone, together = (
+        cb.simulate(
+            cb.BernoulliBandit([0.6, 0.4, 0.3]), cb.Network.from_spec("cycle:8"), each, 100, 2,
+            keep="agents", progress=False, faults=faults, clocks=clocks,
+        )
+        for each in (policy, cb.populate(policy, {policy: [0]}))
+    )  # fmt: skip
+    assert alone.pulls.values.tolist() == together.pulls.values.tolist()
+    assert alone.deliveries["lost"].sum() == together.deliveries["lost"].sum()
+
+
+def test_in_a_population_it_depends_on_who_sends() -> None:
+    mixed = cb.populate(cb.TreeUCB(), {cb.FloodUCB(): [1]})
+    assert [mixed.overtakes_from(agent) for agent in range(3)] == [True, False, True]
+    assert not mixed.overtakes
+    assert cb.populate(cb.TreeUCB(), {cb.TreeTS(): [1]}).overtakes

@@ -122,6 +122,11 @@ class AnyPolicy(Named, ABC):
         aggregation = self.parts and self.parts.aggregation
         return isinstance(aggregation, Aggregation) and aggregation.overtakes
 
+    def overtakes_from(self, agent: int) -> bool:
+        """Whether that holds for messages of this agent; it depends on whom in a population."""
+        del agent
+        return self.overtakes
+
     def stages(self, view: LocalView) -> tuple[int, int] | None:
         """Return the round after which agents first read news, and every how many rounds then.
 

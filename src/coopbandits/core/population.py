@@ -82,9 +82,22 @@ class Population(Policy):
         """What some member needs; each agent is told what its own policy needs."""
         return frozenset().union(*(policy.needs for policy in self.members))
 
+    @property
+    def overtakes(self) -> bool:
+        """Whether messages of all members do."""
+        return all(policy.overtakes for policy in self.members)
+
+    def overtakes_from(self, agent: int) -> bool:
+        """Whether messages of the policy do that this agent plays."""
+        return self.played_by(agent).overtakes
+
+    def played_by(self, agent: int) -> Policy:
+        """Return the policy that an agent plays."""
+        return next((one for one, who in self.groups if agent in who), self.rest)
+
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent of the policy that this one plays."""
-        policy = next((one for one, who in self.groups if view.agent_id in who), self.rest)
+        policy = self.played_by(view.agent_id)
         return policy.make_agent(_told(view, policy.needs))
 
 

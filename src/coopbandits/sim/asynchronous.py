@@ -84,7 +84,8 @@ class Run:
         self.task, self.clocks = task, clocks
         self.players = make_players(task, run)
         self.agents = self.players.agents if isinstance(self.players, Agents) else []
-        self.overtakes = task.policy.overtakes
+        agents = range(task.network.num_agents)
+        self.overtakes = [task.policy.overtakes_from(agent) for agent in agents]
         self.newest: dict[tuple[int, int], float] = {}  # when the newest that arrived was sent
         self.counts = self.players.counts
         self.queue: list[tuple[float, int, int, int]] = []
@@ -204,7 +205,7 @@ class Run:
         """Keep only the newest letter of each sender; the older one counts as lost."""
         link, there = (receiver, letter.sender), self.inboxes[receiver].get(letter.sender)
         newest = self.newest[link] = max(letter.sent, self.newest.get(link, letter.sent))
-        overtaken = self.overtakes and letter.sent < newest
+        overtaken = self.overtakes[letter.sender] and letter.sent < newest
         self.counts.lost += overtaken or there is not None
         if not overtaken and (there is None or there.sent < letter.sent):
             self.inboxes[receiver][letter.sender] = letter

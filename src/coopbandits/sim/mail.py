@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,11 +51,11 @@ def outgoing(agent: Agent, neighbor: int) -> Vector | None:
 
 
 class Mail:
-    """The messages of agents that play in rounds."""
+    """The messages of agents in rounds; of senders in `overtaking`, the newest says it all."""
 
-    def __init__(self, network: Network, *, overtakes: bool = False) -> None:
+    def __init__(self, network: Network, *, overtaking: Collection[int] = ()) -> None:
         links = directed_links(network)
-        self.overtakes = overtakes
+        self.overtaking = frozenset(overtaking)
         self.newest: dict[tuple[int, int], int] = {}  # when the newest delivered was sent
         self.links = list(zip(links.receivers.tolist(), links.senders.tolist(), strict=True))
         self.rounds = 0
@@ -101,4 +101,4 @@ class Mail:
     def _is_overtaken(self, link: tuple[int, int], sent: int) -> bool:
         """Return whether a newer message was delivered before one that was sent in some round."""
         newest = self.newest[link] = max(sent, self.newest.get(link, sent))
-        return self.overtakes and sent < newest
+        return link[1] in self.overtaking and sent < newest

@@ -107,7 +107,8 @@ class Agents(Players):
         self.policy, self.views = policy, local_views(task, run)
         self.agents = [policy.make_agent(view) for view in self.views]
         self.allowed = task.tables.playable(task.arm_order(run))
-        self.mail = Mail(task.network, overtakes=policy.overtakes)
+        overtaking = [view.agent_id for view in self.views if policy.overtakes_from(view.agent_id)]
+        self.mail = Mail(task.network, overtaking=overtaking)
         self.counts = self.mail.counts
 
     def pull(
