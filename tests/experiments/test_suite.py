@@ -19,6 +19,7 @@ from coopbandits import (
     Network,
     PoissonBandit,
     Problem,
+    drift,
     parse_policy,
 )
 from coopbandits.core import registry
@@ -128,6 +129,31 @@ def test_so_do_the_indices_of_pairs() -> None:
 
 def test_a_family_that_was_asked_for_stays() -> None:
     assert matched("dec-ts:family=bernoulli", PAPER).spelling == "dec-ts:family=bernoulli"
+
+
+def test_so_does_one_that_is_the_default() -> None:
+    coins = BernoulliBandit([0.5, 0.4])
+    for text in ("dec-ts:family=gaussian", "tree-sums*kl-ucb: family = gaussian"):
+        assert matched(text, coins) == parse_policy(text)
+    alike = make_problem("", "linear:1,0/0,1,features=gaussian")
+    assert matched("tree-sums*lin-ts:disjoint=false", alike).spelling == "tree-sums*lin-ts"
+
+
+def test_a_plan_keeps_a_family_that_was_asked_for() -> None:
+    texts = ["dec-ts", "dec-ts: family=gaussian", "dducb: eta=2"]
+    plan = make_plan(["fair-coins"], texts, 1)
+    assert plan.policies == ("dec-ts", "dec-ts:family=gaussian", "dducb", YARDSTICK)
+    played = [cell.policy.spelling for cell in plan.cells().values()]
+    assert played[:2] == ["dec-ts:family=bernoulli", "dec-ts"]
+    with pytest.raises(InputError, match="policy dec-ts:family=gaussian was given twice"):
+        make_plan(["fair-coins"], ["dec-ts:family=gaussian", "dec-ts: family=gaussian"])
+
+
+def test_every_policy_of_a_population_is_matched() -> None:
+    coins = BernoulliBandit([0.5, 0.4])
+    found = matched("flood-ts+flood-ts@0+flood-ts:family=gaussian@1+flood-ucb@2", coins).spelling
+    told = "flood-ts:family=bernoulli"
+    assert found == f"{told}+{told}@0+flood-ts@1+flood-ucb@2"
 
 
 def test_problems_say_what_their_rewards_are() -> None:
@@ -254,3 +280,15 @@ def test_worlds_are_measured_by_agents_that_do_not_talk() -> None:
         tables = problem.reward_tables(Network.from_spec(scenario.graph).labels)
         assert tables.starts[-1] < scenario.horizon
         assert not tables.is_one
+
+
+def shifting(at: int = 30) -> World:
+    """Make a world for a scenario of one's own."""
+    return drift(BernoulliBandit([0.9, 0.5]), {at: [0.1, 0.5]})
+
+
+def test_so_are_worlds_of_ones_own() -> None:
+    scenario = make_plan([f"{__name__}:shifting:at=20@cycle:4"], ["tree-ts"]).scenarios[0]
+    assert scenario.is_world
+    assert scenario.yardstick == ALONE
+    assert not make_plan(["poisson:1,2@cycle:5"], ["tree-ts"]).scenarios[0].is_world

@@ -6,20 +6,22 @@ first would flatter. Bonus constants keep their usual values and are shown besid
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.population import parse_population
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.core.spelling import settings_of
 from coopbandits.network import Network, parse_faults
 from coopbandits.network.faults import PERFECT
-from coopbandits.problems import Problem, make_problem
-from coopbandits.problems.spelled import CHANGES
+from coopbandits.problems import Problem, World, make_problem
 from coopbandits.sim import Cell
 from coopbandits.sim.engine import ENGINES, GPU, REFERENCE
 from coopbandits.sim.record import Task
@@ -48,7 +50,7 @@ class Scenario:
     @property
     def is_world(self) -> bool:
         """Whether rewards move, or agents differ in what they are offered."""
-        return not isinstance(self.problem, str) and any(name in CHANGES for name in self.problem)
+        return isinstance(make_problem(self.name, self.problem), World)
 
     @property
     def in_context(self) -> bool:
@@ -267,11 +269,21 @@ def matched(spelling: str, problem: Problem) -> AnyPolicy:
     """Return the policy as it suits the problem.
 
     It gets the family that matches the rewards, if it has one, and a model per arm where all arms
-    have the same features.
+    have the same features. What the spelling names stays, and so for every policy of a population.
     """
+    population = parse_population(spelling, partial(matched, problem=problem))
+    if population is not None:
+        return population
     suited = {"family": problem.family, "disjoint": problem.one_context}
+    for name in _named(spelling):
+        suited.pop(name, None)
     policy: AnyPolicy = with_settings(parse_policy(spelling), suited)
     return policy
+
+
+def _named(spelling: str) -> list[str]:
+    """Return the settings that a spelling names, of those that are made to suit a problem."""
+    return sorted(re.findall(r"\b(family|disjoint)\s*=", spelling))
 
 
 def with_settings(settings: Any, suited: Mapping[str, Any]) -> Any:
@@ -331,7 +343,7 @@ def _policies(texts: Sequence[str], scenarios: Sequence[Scenario]) -> tuple[str,
     yardsticks = [scenario.yardstick for scenario in scenarios]
     has_features = any(scenario.in_context for scenario in scenarios)
     informed = CONTEXTUAL if has_features else ()
-    spellings = [parse_policy(text).spelling for text in texts] or [*compiled_policies(), *informed]
+    spellings = [_spelled(text) for text in texts] or [*compiled_policies(), *informed]
     for spelling in spellings:
         if spellings.count(spelling) > 1:
             raise InputError(f"policy {spelling} was given twice; give each once")
@@ -341,3 +353,9 @@ def _policies(texts: Sequence[str], scenarios: Sequence[Scenario]) -> tuple[str,
                 "that does, such as linear"
             )
     return tuple(dict.fromkeys([*spellings, *yardsticks]))
+
+
+def _spelled(text: str) -> str:
+    """Return the spelling of a policy; as it was given where a wish would be lost as a default."""
+    spelling = parse_policy(text).spelling
+    return spelling if _named(spelling) == _named(text) else "".join(text.split())
