@@ -360,6 +360,61 @@ def test_what_numba_cannot_compile_is_played_by_the_reference_engine(
     assert "numba cannot compile index" in capsys.readouterr().err
 
 
+def factorial(k: int) -> float:
+    return 1.0 if k <= 1 else k * factorial(k - 1)
+
+
+def even(k: int) -> float:
+    return 1.0 if k <= 0 else odd(k - 1)
+
+
+def odd(k: int) -> float:
+    return 0.0 if k <= 0 else even(k - 1)
+
+
+class Recursive(Broken):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return factorial(3) - float(estimate.counts[arm])
+
+
+class InTurns(Broken):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return even(3) - float(estimate.counts[arm])
+
+
+class Importing(Broken):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        from math import sqrt
+
+        return sqrt(4.0) - float(estimate.counts[arm])
+
+
+class Formatting(Broken):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return len(f"{arm:>3}") - float(estimate.counts[arm])
+
+
+@pytest.mark.parametrize(
+    ("index", "reason"),
+    [
+        (Recursive(), "(function factorial calls itself)"),
+        (InTurns(), "(function even calls itself)"),
+        (Importing(), "unsupported opcode (IMPORT_NAME)"),
+        (Formatting(), "format spec in f-strings not supported"),
+    ],
+)
+def test_so_is_what_numba_cannot_even_read(
+    index: Index, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = simulate(*WORLD, combine(LocalSums(), index), 20)
+    assert result.meta["engines"] == ["reference"]
+    assert reason in capsys.readouterr().err
+
+
 class Spilling(Broken):
     """Fills a place of scratch per arm, and does not say so."""
 

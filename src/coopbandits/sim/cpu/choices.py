@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import cfunc, types
-from numba.core.errors import NumbaError, TypingError
+from numba.core.errors import NumbaError, TypingError, UnsupportedBytecodeError
 from numba.extending import intrinsic, overload
 
 from coopbandits.core import choice, draws
@@ -181,7 +181,7 @@ def filed(
         try:
             with _lock(), no_collections():
                 _made[key] = Compiled(cfunc(signature, cache=True, error_model="numpy")(made))
-        except NumbaError as error:
+        except (NumbaError, UnsupportedBytecodeError) as error:  # the second is none of the first
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise CannotCompileError(_sentence(lines)) from error
     return _made[key]
@@ -233,32 +233,40 @@ def _checked_largest(values: Any, estimate: Any, word: Any, numbers: Any, scratc
     return checked_best_of(values)
 
 
-def _compiled(function: Any) -> Any:
-    """Return a function compiled, and all plain functions that it calls by name."""
+def _compiled(function: Any, within: frozenset[str] = frozenset()) -> Any:
+    """Return a function compiled, and all plain functions that it calls by name.
+
+    `within` are those for which it is needed: a function that calls itself would have no end.
+    """
     if function in _LEAVES:
         return _LEAVES[function]
     if not isinstance(function, FunctionType):
         return function
     key = digest(function)
+    if key in within:
+        raise CannotCompileError(f"function {function.__name__} calls itself")
     if key not in _inner:
-        # numba imports the module of what it filed: one that is there wherever this is.
-        scope = {**function.__globals__, "__name__": __name__}
-        for name in sorted(set(names_in(function.__code__)) & function.__globals__.keys()):
-            scope[name] = _compiled_value(function.__globals__[name])
-        cells = tuple(
-            CellType(_compiled_value(cell.cell_contents)) for cell in function.__closure__ or ()
-        )
-        copy = FunctionType(
-            function.__code__, scope, function.__name__, function.__defaults__, cells
-        )
+        copy = _with_compiled_names(function, within | {key})
         # Of what is wrong with somebody's own function, numba speaks more clearly than `inner`.
         make = inner if _is_of_package(function) else alone
         _inner[key] = make(copy, forceinline=True)
     return _inner[key]
 
 
-def _compiled_value(value: Any) -> Any:
-    return _compiled(value) if isinstance(value, FunctionType) else value
+def _with_compiled_names(function: FunctionType, within: frozenset[str]) -> FunctionType:
+    """Return a copy of a function that calls others in their compiled form."""
+    # numba imports the module of what it filed: one that is there wherever this is.
+    scope = {**function.__globals__, "__name__": __name__}
+    for name in sorted(set(names_in(function.__code__)) & function.__globals__.keys()):
+        scope[name] = _compiled_value(function.__globals__[name], within)
+    cells = tuple(
+        CellType(_compiled_value(cell.cell_contents, within)) for cell in function.__closure__ or ()
+    )
+    return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
+
+
+def _compiled_value(value: Any, within: frozenset[str]) -> Any:
+    return _compiled(value, within) if isinstance(value, FunctionType) else value
 
 
 @contextlib.contextmanager
