@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coopbandits import LinearBandit, Network, parse_policy, simulate
+from coopbandits import LinearBandit, Network, Problem, parse_policy, simulate, sites, subsets
 from coopbandits.core.draws import normals, words
 from coopbandits.sim.cpu import linear
 from coopbandits.sim.cpu.balls import find_balls
@@ -103,3 +103,17 @@ def test_what_has_no_kernel_is_said(
     result = simulate(PROBLEMS["sphere"], CYCLE, parse_policy(text), 4, **more)
     assert result.meta["engines"] == ["reference"]
     assert f"has no compiled kernel {why}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        sites(PROBLEMS["sphere"], groups=[[0.0, 0.0, 1.0]]),
+        subsets(PROBLEMS["sphere"], [[0, 1, 2, 3]]),
+    ],
+    ids=["one group", "all arms"],
+)
+@pytest.mark.parametrize("text", ["local-sums*lin-ts", "tree-sums*lin-ts", "central-totals*lin-ts"])
+def test_worlds_of_one_group_are_played_by_the_reference_engine(world: Problem, text: str) -> None:
+    found = simulate(world, CYCLE, parse_policy(text), 20, progress=False)
+    assert found.meta["engines"] == ["reference"]

@@ -25,6 +25,7 @@ from coopbandits.core.aggregate import (
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
+from coopbandits.problems import World
 from coopbandits.sim.cpu import flood, leaves, own_rewards, stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.choices import (
@@ -162,7 +163,9 @@ def _no_linear_kernel(parts: Parts, task: Task) -> str | None:
         return missing
     if parts.aggregation.forgets:
         return " for linear models that forget"
-    if not task.tables.is_everywhere_alike:
+    # A world of one group and one segment is alike everywhere, but has other coefficients than the
+    # problem that it is made of, and kernels ask the problem.
+    if isinstance(task.problem, World) or not task.tables.is_everywhere_alike:
         return " for linear models in worlds"
     late = any(kind.longest_delay for kind in task.faults.kinds)
     if task.faults and (late or not isinstance(parts.aggregation, TreeSums)):
