@@ -26,6 +26,16 @@ LOGS = {
     "subsets": lambda: log_decisions(
         subsets(GaussianBandit([1, 0, 2]), [[0, 1], [1, 2]]), CYCLE, parse_policy("flood-ts"), 4
     ),
+    "last arm never allowed": lambda: log_decisions(
+        subsets(GaussianBandit([1, 0, 2]), [[0, 1]]), CYCLE, parse_policy("flood-ts"), 4
+    ),
+    "features of an arm that is never allowed": lambda: log_decisions(
+        subsets(LinearBandit([0.6, 0.8], 4), [[0, 1]]),
+        CYCLE,
+        parse_policy("local-sums*lin-ts"),
+        3,
+        floor=0.2,
+    ),
 }
 
 
@@ -127,6 +137,8 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"context": [1.0, 2.0]}, "contexts that are not as long as the others"),
     ({"context": ["PT"]}, "contexts that are not as long as the others or hold no numbers"),
     ({"context": None}, "contexts that are not as long as the others or hold no numbers"),
+    ({"num_arms": "3"}, "has num_arms '3' in decision 0; it must be a number"),
+    ({"num_arms": 10**12}, "2 decisions among 1000000000000 arms"),
     ({"time": [1]}, r"has time \[1\] in decision 1; it must be a number"),
 ]
 
@@ -156,3 +168,41 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "other.jsonl").write_text('{"arm": 1}\n')
     with pytest.raises(InputError, match=r"has no decisions with time, agent, context"):
         DecisionLog.load(tmp_path / "other.jsonl")
+
+
+ONE: dict[str, Any] = {
+    "features": [[[]]], "arms": [0], "rewards": [1], "propensities": [0.5],
+    "allowed": [[True, True]], "times": [0], "agents": [0],
+}  # fmt: skip
+
+
+def test_lists_make_a_log() -> None:
+    log = DecisionLog(**ONE)
+    assert (len(log), log.num_arms, log.num_features) == (1, 2, 0)
+    kinds = [getattr(log, field).dtype.kind for field in FIELDS]
+    assert "".join(kinds) == "fiffbii"
+    small = DecisionLog(**ONE | {"arms": np.array([1], dtype=np.uint8)})
+    assert small.arms.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"arms": [0.5]},
+            r"arms of a log have type float64 and shape \(1,\); give whole numbers, ",
+        ),
+        ({"arms": [[0]]}, r"shape \(1, 1\); give whole numbers, in an array of 1 dimension$"),
+        ({"arms": 0}, r"arms of a log have type int64 and shape \(\)"),
+        ({"rewards": ["a"]}, r"rewards of a log have type <U1 and shape \(1,\); give numbers"),
+        ({"rewards": [True]}, r"rewards of a log have type bool"),
+        ({"allowed": [[1.0, 1.0]]}, r"allowed of a log have type float64 .*; give true or false"),
+        ({"features": [[1.0]]}, r"shape \(1, 1\); give numbers, in an array of 3 dimensions$"),
+        ({"features": [[[1.0], [1.0, 2.0]]]}, r"features of a log make no array; give numbers, eq"),
+        ({"times": [None]}, r"times of a log have type object"),
+        ({"arms": []}, r"columns of lengths"),
+    ],
+)
+def test_columns_of_another_kind_are_refused(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        DecisionLog(**ONE | change)

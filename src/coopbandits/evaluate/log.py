@@ -6,18 +6,64 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_number
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.evaluate.log_files import COLUMNS, check_size, read_decisions, write_rows
+from coopbandits.evaluate.log_files import (
+    COLUMNS,
+    NUM_ARMS,
+    check_size,
+    read_decisions,
+    write_rows,
+)
 from coopbandits.problems.context_log import numbers, read_context_log
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+class Kind(NamedTuple):
+    """What a column is made of, and how many dimensions it has."""
+
+    dtype: type[np.generic]
+    dimensions: int
+    accepted: str
+
+    def read(self, name: str, given: Any) -> NDArray[Any]:
+        """Return a column as an array; refuse one of another type or shape."""
+        try:
+            found = np.asarray(given)
+        except (TypeError, ValueError):  # lists of unequal lengths
+            raise InputError(
+                f"{name} of a log make no array; give {self.accepted}, equally many in every row"
+            ) from None
+        fits = found.dtype == self.dtype or (
+            found.dtype.kind in "iuf" and np.can_cast(found.dtype, self.dtype, "same_kind")
+        )
+        if found.ndim != self.dimensions or (found.size and not fits):
+            raise InputError(
+                f"{name} of a log have type {found.dtype} and shape {found.shape}; give "
+                f"{self.accepted}, in an array of {self.dimensions} dimension"
+                f"{'s' if self.dimensions > 1 else ''}"
+            )
+        return found.astype(self.dtype, copy=False)
+
+
+_WHOLE, _NUMBERS = Kind(np.int64, 1, "whole numbers"), Kind(np.float64, 1, "numbers")
+
+KINDS = {
+    "features": Kind(np.float64, 3, "numbers"),
+    "arms": _WHOLE,
+    "rewards": _NUMBERS,
+    "propensities": _NUMBERS,
+    "allowed": Kind(np.bool_, 2, "true or false"),
+    "times": _WHOLE,
+    "agents": _WHOLE,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +96,9 @@ class DecisionLog:
 
     def __post_init__(self) -> None:
         """Refuse a log that contradicts itself."""
+        for field, kind in KINDS.items():
+            # Fields of a frozen class are set this way.
+            object.__setattr__(self, field, kind.read(field, getattr(self, field)))
         lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
         if len(set(lengths.values())) > 1 or not len(self.arms):
             raise InputError(f"a log has columns of lengths {lengths}; give all the same, above 0")
@@ -148,7 +197,9 @@ class DecisionLog:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the log as `.jsonl`, one decision per line, or as `.parquet`."""
-        write_rows(Path(path), [dict(zip(COLUMNS, row, strict=True)) for row in self._rows()])
+        more = {} if self.allowed[:, -1].any() else {NUM_ARMS: self.num_arms}
+        rows = [dict(zip(COLUMNS, row, strict=True)) | more for row in self._rows()]
+        write_rows(Path(path), rows)
 
     def _rows(self) -> Any:
         one = self.features.shape[1] == 1

@@ -17,6 +17,9 @@ from coopbandits.plots.writing import write_text
 
 COLUMNS = ("time", "agent", "context", "allowed", "arm", "propensity", "reward")
 
+NUM_ARMS = "num_arms"
+"""One more column, where the last arms were never allowed: nothing else tells of them."""
+
 MOST_FLAGS = 2_000_000_000
 """Most decisions times arms in one file."""
 
@@ -49,7 +52,10 @@ def read_decisions(file: Path) -> dict[str, NDArray[Any]]:
     }
     for name in ("time", "agent", "arm"):
         found[name] = _whole(owner, name, found[name])
-    found["allowed"] = _flags(owner, [row["allowed"] for row in rows], int(found["arm"].max()))
+    stated = [row[NUM_ARMS] for row in rows if row.get(NUM_ARMS) is not None]
+    num_arms = _whole(owner, NUM_ARMS, _numbers(owner, NUM_ARMS, stated)).max(initial=0)
+    largest = max(int(found["arm"].max()), int(num_arms) - 1)
+    found["allowed"] = _flags(owner, [row["allowed"] for row in rows], largest)
     found["context"] = _contexts(owner, [row["context"] for row in rows])
     return found
 
