@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from coopbandits.core import Estimate, Index, InputError, LinUCB
@@ -202,3 +204,64 @@ def test_linear_models_need_values_for_all_arms() -> None:
     index = Straight()
     with pytest.raises(InputError, match=r"looks at features, .*; write values\(estimate, word"):
         try_index(index, numbers_of(index, ARMS), LinearSums(features=2).registers(ARMS))
+
+
+NEWS = itertools.count()
+"""In the place of a generator: something else whenever it is asked."""
+
+
+class Drawing(Own):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return float(next(NEWS))
+
+
+class DrawingBefore(Own):
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        scratch[0] = float(next(NEWS))
+
+
+class DrawingArms(Own):
+    @staticmethod
+    def pick(values: Any, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> int:
+        return next(NEWS)
+
+
+class DrawingAll(Own):
+    @staticmethod
+    def values(estimate: Estimate, word: int, numbers: Any) -> Any:
+        return np.full(ARMS, next(NEWS))
+
+
+@pytest.mark.parametrize(
+    ("index", "name"),
+    [
+        (Drawing(), "value"),
+        (DrawingBefore(), "prepare"),
+        (DrawingArms(), "pick"),
+        (DrawingAll(), "values"),
+    ],
+)
+def test_draws_that_no_seed_tells_are_refused(index: Index, name: str) -> None:
+    sentence = f"^{name} of index .* does something else when it is called again .*; draw from the"
+    with pytest.raises(InputError, match=sentence):
+        try_index(index, (2.0,), registers())
+
+
+def test_so_are_those_on_features() -> None:
+    with pytest.raises(InputError, match=r"^value of index .* does something else when it is cal"):
+        try_index(Drawing(), (2.0,), LinearSums().with_features(2).registers(ARMS))
+
+
+class Collecting(Own):
+    """Adds up in its scratch, which is new in every choice, and has values that are none."""
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        scratch[0] += 1.0
+        return math.nan if arm else float(scratch[0])
+
+
+def test_what_changes_within_a_choice_passes() -> None:
+    assert try_index(Collecting(), (2.0,), registers())

@@ -77,60 +77,89 @@ def try_index(index: Index, numbers: Sequence[float], registers: Registers) -> b
     asked = False
     for rounds in ROUNDS:
         for word in (0, WORD) if index.random else (0,):
-            estimate = _estimate(registers, rounds)
-            if index.values is not None:
-                _called(index, "values", estimate, word, numbers)
-            if not registers.num_features:
-                asked |= _try(index, as_lists(estimate), word, told_numbers)
-            elif index.values is None:
-                _try_with_features(index, as_lists(estimate), word, numbers)
+            first, again = _Calls(index), _Calls(index)
+            for calls in (first, again):  # each as if it were the only one
+                estimate = _estimate(registers, rounds)
+                if index.values is not None:
+                    calls("values", estimate, word, numbers)
+                if not registers.num_features:
+                    asked |= _try(calls, as_lists(estimate), word, told_numbers)
+                elif index.values is None:
+                    _try_with_features(calls, as_lists(estimate), word, numbers)
+            first.require_same(again)
     return not (asked or told_numbers.asked_length)
 
 
-def _try(index: Index, estimate: Estimate, word: int, numbers: Places) -> bool:
+class _Calls:
+    """Calls the functions of an index, and notes what each made of its arguments."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.notes: list[tuple[str, str]] = []
+
+    def __call__(self, name: str, *arguments: Any) -> Any:
+        found = _called(self.index, name, *arguments)
+        # What `prepare` makes is in its scratch, which `copy` does not ask for its length.
+        made = arguments[-1].copy() if name == "prepare" else found
+        plain = made.tolist() if isinstance(made, np.ndarray) else made
+        self.notes.append((name, repr(plain)))  # as text, a NaN is equal to another
+        return found
+
+    def require_same(self, again: _Calls) -> None:
+        """Refuse an index that does not do the same on the same arguments."""
+        for (name, made), (_, other) in zip(self.notes, again.notes, strict=True):
+            if made != other:
+                raise InputError(
+                    f"{name} of index {self.index.spelling} does something else when it is called "
+                    "again with the same arguments; draw from the word that it is given, with "
+                    "random = True, and not from random or np.random"
+                )
+
+
+def _try(calls: _Calls, estimate: Estimate, word: int, numbers: Places) -> bool:
     """Call all functions for one choice; return whether it was asked how long the scratch is."""
-    num_arms = len(estimate.counts)
+    index, num_arms = calls.index, len(estimate.counts)
     scratch = _scratch(index, num_arms)
-    _called(index, "prepare", estimate, word, numbers, scratch)
+    calls("prepare", estimate, word, numbers, scratch)
     values = []
     for arm in range(num_arms):
         given = (arm, estimate, word, numbers, scratch)
-        found = _called(index, "value", *given)
+        found = calls("value", *given)
         if not isinstance(found, float | int | np.number | np.bool_):
             raise InputError(
                 f"value of index {index.spelling} returns {found!r} for arm {arm}; return a float"
             )
         values.append(float(found))
         if index.bound is not None:
-            _called(index, "bound", *given)
+            calls("bound", *given)
     if index.pick is not None:
-        _called(index, "pick", values, estimate, word, numbers, scratch)
+        calls("pick", values, estimate, word, numbers, scratch)
     asked = scratch.asked_length
     if index.bonus is not None:
-        _called(index, "bonus", estimate, numbers, scratch)
+        calls("bonus", estimate, numbers, scratch)
         if index.prepare_reads == "time":  # there are no arms to see where compiled engines call it
             nothing, scratch = estimate._replace(sums=[], counts=[]), _scratch(index, 1)
-            _called(index, "prepare", nothing, word, numbers, scratch)
-            _called(index, "bonus", nothing, numbers, scratch)
+            calls("prepare", nothing, word, numbers, scratch)
+            calls("bonus", nothing, numbers, scratch)
     return asked or scratch.asked_length
 
 
 def _try_with_features(
-    index: Index, estimate: Estimate, word: int, numbers: Sequence[float]
+    calls: _Calls, estimate: Estimate, word: int, numbers: Sequence[float]
 ) -> None:
     """Refuse an index on linear models whose functions are made for compiled arrays alone."""
-    num_arms = len(estimate.extra.features)
+    index, num_arms = calls.index, len(estimate.extra.features)
     scratch = [0.0] * _size(index, num_arms)
     try:
         index.prepare(estimate, word, numbers, scratch)
-        for arm in range(num_arms):
-            index.value(arm, estimate, word, numbers, scratch)
+        values = [index.value(arm, estimate, word, numbers, scratch) for arm in range(num_arms)]
     except Exception as error:
         raise InputError(
             f"index {index.spelling} looks at features, and its prepare and value fail in plain "
             f"Python ({told(error)}); write values(estimate, word, numbers) as well, which returns "
             "one number per arm"
         ) from error
+    calls.notes.append(("value", repr(values)))
 
 
 def _called(index: Index, name: str, *arguments: Any) -> Any:
