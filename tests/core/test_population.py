@@ -73,6 +73,9 @@ def test_what_members_declare_holds_for_all() -> None:
         (LIARS, {Liar(): [0]}, "cannot be part of a population"),
         (combine(LocalSums(), LinTS()), {Liar(): [0]}, "looks at features, which agents of a pop"),
         (ResilientUCB(), {Liar(): [0, 0]}, "agent 0 is given two policies; give it one"),
+        (ResilientUCB(), {Liar(): 0}, r"agents that play Liar.* are 0; give a list of their numb"),
+        (ResilientUCB(), {Liar(): "0"}, r"agents that play Liar.* are '0'; give a list of their"),
+        (ResilientUCB(), [(Liar(), [0])], r"groups are \[.*\]; give a dict from policies to age"),
         (ResilientUCB(), {Liar(): [-1]}, "agent of a group is -1; it must be a whole number"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from copy import deepcopy
 from typing import Any
 
@@ -302,3 +303,9 @@ def test_a_round_is_in_the_last_segment_that_has_begun(
     )
     within = done % period if period else done
     assert tables.segment(done) == sum(start <= within for start in starts)
+
+
+def test_numbers_of_numpy_are_arms() -> None:
+    found = cb.subsets(P, [list(np.arange(2)), [np.uint8(2)]])
+    assert found == cb.subsets(P, [[0, 1], [2]])
+    assert json.loads(json.dumps(found.describe())) == found.describe()

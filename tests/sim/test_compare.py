@@ -130,6 +130,15 @@ def test_merge_refuses_different_settings(change: dict[str, object]) -> None:
         merge([first, second])
 
 
+def test_what_is_no_result_is_refused() -> None:
+    odd: list[object] = [1, (1, 2), (1,), "ab"]
+    for one in odd:
+        with pytest.raises(cb.InputError, match="cannot be compared; give pairs of a cell and its"):
+            compare([one])  # type: ignore[list-item]  # what is to be refused
+        with pytest.raises(cb.InputError, match="is no result; merge what simulate has returned"):
+            merge([one])  # type: ignore[list-item]  # what is to be refused
+
+
 def test_names_tell_faults_apart() -> None:
     cells = [
         cb.Cell(PROBLEM, CYCLE, policy, 10, 1, 0, faults=cb.parse_faults(text))

@@ -120,6 +120,16 @@ def populate(rest: Policy, groups: Mapping[Policy, Iterable[int]]) -> Population
     >>> populate(ResilientUCB(), {Liar(): [0, 5]}).spelling
     'resilient-ucb+liar@0,5'
     """
+    if not isinstance(groups, Mapping):
+        raise InputError(
+            f"groups are {groups!r}; give a dict from policies to agents, such as "
+            "{cb.Liar(): [0, 5]}"
+        )
+    for policy, who in groups.items():
+        if isinstance(who, str) or not isinstance(who, Iterable):
+            raise InputError(
+                f"agents that play {policy!r} are {who!r}; give a list of their numbers"
+            )
     return Population(rest, tuple((policy, tuple(who)) for policy, who in groups.items()))
 
 

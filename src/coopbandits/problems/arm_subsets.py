@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,6 @@ def _arm(base: Problem, owner: str, arm: Any) -> int:
         if arm not in base.arm_names:
             raise unknown_name("arm", arm, base.arm_names)
         return base.arm_names.index(arm)
-    if isinstance(arm, bool) or not isinstance(arm, int) or not 0 <= arm < base.num_arms:
+    if isinstance(arm, bool) or not isinstance(arm, Integral) or not 0 <= arm < base.num_arms:
         raise InputError(f"{owner} may play arm {arm!r}; arms are 0 to {base.num_arms - 1}")
-    return arm
+    return int(arm)

@@ -18,7 +18,13 @@ OF_POLICIES = ("policy", "policies", "policy_code")
 def compare(results: Sequence[tuple[Cell, Result]]) -> dict[str, Result]:
     """Group cells that differ only in the policy; return one result per group, by name."""
     groups: dict[str, list[tuple[Cell, Result]]] = {}
-    for cell, result in results:
+    for pair in results:
+        if not _is_pair(pair):
+            raise InputError(
+                f"{pair!r} cannot be compared; give pairs of a cell and its result, as the results "
+                "of a sweep are"
+            )
+        cell, result = pair
         groups.setdefault(_key(cell), []).append((cell, result))
     names = _names([members[0][0] for members in groups.values()])
     return {
@@ -27,10 +33,18 @@ def compare(results: Sequence[tuple[Cell, Result]]) -> dict[str, Result]:
     }
 
 
+def _is_pair(pair: Any) -> bool:
+    is_two = isinstance(pair, tuple | list) and len(pair) == 2
+    return is_two and isinstance(pair[0], Cell) and isinstance(pair[1], Result)
+
+
 def merge(results: Sequence[Result]) -> Result:
     """Merge results of several policies on the same tapes into one."""
     if not results:
         raise InputError("there are no results to put side by side; give at least one")
+    for one in results:
+        if not isinstance(one, Result):
+            raise InputError(f"{one!r} is no result; merge what simulate has returned")
     settings = [_without_policies(result.meta["settings"]) for result in results]
     if any(other != settings[0] for other in settings[1:]):
         raise InputError(
