@@ -5,6 +5,7 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 import coopbandits
@@ -45,6 +46,22 @@ def test_round_trip(simulated: dict[str, Result], keep: str, tmp_path: Path) -> 
     assert loaded.dataset.attrs == {}
     assert result.dataset.identical(before)
     assert names(tmp_path / "deep" / "out") == {"result.nc", "meta.json"}
+
+
+def test_names_outside_ascii_come_back(tmp_path: Path) -> None:
+    graph = nx.path_graph(["ann", "Jörg", "eve"])
+    nx.set_node_attributes(graph, dict(zip(graph, ["Köln", "Bonn", "東京"], strict=True)), "city")
+    problem = coopbandits.GaussianBandit([1.0, 0.5]).named(["blau", "grün"])
+    network = coopbandits.Network(graph)
+    result = coopbandits.simulate(
+        problem, network, "dducb", 5, engine="reference", keep="agents", progress=False
+    )
+    result.save(tmp_path)
+    loaded = Result.load(tmp_path)
+    assert same(loaded, result)
+    assert loaded.dataset["arm"].values.tolist() == ["blau", "grün"]
+    assert loaded.dataset["agent"].values.tolist() == ["ann", "Jörg", "eve"]
+    assert loaded.dataset["city"].values.tolist() == ["Köln", "Bonn", "東京"]
 
 
 def test_meta_tells_where_numbers_come_from(simulated: dict[str, Result], tmp_path: Path) -> None:

@@ -47,20 +47,35 @@ def test_every_cell_is_played_and_stored(tmp_path: Path) -> None:
         assert result.dataset.identical(alone.dataset)
 
 
+class Counting(ThreadPoolExecutor):
+    """A thread that counts what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.submitted = 0
+
+    def submit(self, *args: Any, **keywords: Any) -> Future[Any]:
+        self.submitted += 1
+        return super().submit(*args, **keywords)
+
+
 def test_a_second_sweep_does_only_what_is_missing(tmp_path: Path) -> None:
-    class Counting(ThreadPoolExecutor):
-        submitted = 0
-
-        def submit(self, *args: Any, **keywords: Any) -> Future[Any]:
-            Counting.submitted += 1
-            return super().submit(*args, **keywords)
-
-    with Counting(1) as executor:
+    with Counting() as executor:
         sweep(make_cells(2), tmp_path, executor)
-        assert Counting.submitted == 2
+        assert executor.submitted == 2
         done = sweep(make_cells(3) + make_cells(3), tmp_path, executor)
-        assert Counting.submitted == 3
+        assert executor.submitted == 3
     assert len(done.results) == 3
+
+
+def test_a_sweep_with_names_outside_ascii_resumes(tmp_path: Path) -> None:
+    problem = PROBLEM.named(["blau", "grün", "rot"])
+    cell = cb.Cell(problem, NETWORK, cb.DDUCB(), 20, engine="reference")
+    with Counting() as executor:
+        ((_, first),) = sweep([cell], tmp_path, executor).results
+        ((_, again),) = sweep([cell], tmp_path, executor).results
+        assert executor.submitted == 1
+    assert again.dataset.identical(first.dataset)
 
 
 def test_a_cell_that_cannot_be_read_is_played_again(tmp_path: Path) -> None:

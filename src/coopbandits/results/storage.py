@@ -113,7 +113,8 @@ def _from_netcdf(path: Path) -> tuple[xr.Dataset, dict[str, Any]]:
     try:
         with h5py.File(BytesIO(content), "r") as file:
             marks = dict(file.attrs)  # first: h5netcdf only warns where they are unreadable
-            with h5netcdf.File(file, "r") as netcdf:
+            # Without it, text outside ASCII comes back as bytes.
+            with h5netcdf.File(file, "r", decode_vlen_strings=True) as netcdf:
                 dataset = xr.open_dataset(H5NetCDFStore(netcdf)).load()
         meta = str(marks[META_ATTRIBUTE])
         whole = marks[DIGEST_ATTRIBUTE] == _digest(dataset, meta)
