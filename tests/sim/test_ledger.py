@@ -146,6 +146,47 @@ def test_a_faulty_cell_is_played_as_by_simulate(clocks: str | None) -> None:
     assert found.meta["settings"] == same.meta["settings"]
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("horizon", 30.9),
+        ("horizon", "30"),
+        ("horizon", None),
+        ("runs", 2.7),
+        ("runs", True),
+        ("seed", 3.5),
+        ("shuffle_arms", "no"),
+        ("problem", 5),
+        ("network", [(0, 1)]),
+        ("policy", 5),
+        ("faults", 5),
+        ("clocks", 5),
+        ("stop", "often"),
+    ],
+)
+def test_what_would_have_the_id_of_another_cell_is_refused(setting: str, value: Any) -> None:
+    with pytest.raises(cb.InputError, match="; ") as caught:
+        dataclasses.replace(CELL, **{setting: value})
+    assert repr(value) in str(caught.value)
+
+
+def test_a_cell_reads_text_as_simulate_does() -> None:
+    texts: dict[str, Any] = {
+        "problem": "gaussian:1,0.5",
+        "network": "star:4",
+        "policy": "dducb",
+        "horizon": np.int64(30),
+    }
+    assert dataclasses.replace(CELL, **texts).id == CELL.id
+    given: dict[str, Any] = {"faults": "loss=0.3", "clocks": "regular:ratio=2", "stop": 0.9}
+    read = dataclasses.replace(CELL, **given)
+    assert read.faults == cb.parse_faults("loss=0.3")
+    assert read.clocks == cb.parse_clocks("regular:ratio=2")
+    assert read.stop == cb.Stop(0.9)
+    none: dict[str, Any] = {"faults": None, "clocks": "none", "stop": "none"}
+    assert dataclasses.replace(read, **none).id == CELL.id
+
+
 def test_a_cell_reads_well() -> None:
     assert str(CELL) == "dducb on star:4, seed 3"
 

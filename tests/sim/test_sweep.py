@@ -78,6 +78,18 @@ def test_a_sweep_with_names_outside_ascii_resumes(tmp_path: Path) -> None:
     assert again.dataset.identical(first.dataset)
 
 
+@pytest.mark.parametrize("given", [5, [1, 2], make_cells(1)[0]], ids=["number", "numbers", "cell"])
+def test_what_is_no_list_of_cells_is_refused(tmp_path: Path, given: Any) -> None:
+    with pytest.raises(cb.InputError, match=r"^cells (is|holds) .*; give a list "):
+        sweep(given, tmp_path)
+
+
+@pytest.mark.parametrize("workers", ["2", 1.5, True])
+def test_workers_are_a_whole_number(tmp_path: Path, workers: Any) -> None:
+    with pytest.raises(cb.InputError, match=f"^workers is {workers!r}; it must be a whole number"):
+        sweep(make_cells(1), tmp_path, workers=workers)
+
+
 def test_a_cell_that_cannot_be_read_is_played_again(tmp_path: Path) -> None:
     (cell,) = make_cells(1)
     with ThreadPoolExecutor(1) as executor:

@@ -15,9 +15,11 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Faults, Network
@@ -28,16 +30,25 @@ from coopbandits.results import Result
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.engine import AUTO
 from coopbandits.sim.labels import arm_labels, policy_code, shared_settings
-from coopbandits.sim.setup import PRECISIONS, Setup, read_conditions, recorded_rounds
+from coopbandits.sim.setup import (
+    COUNTS,
+    PRECISIONS,
+    Setup,
+    read_conditions,
+    read_policy,
+    read_world,
+    recorded_rounds,
+)
 from coopbandits.sim.simulate import play
-from coopbandits.sim.stop import Stop
+from coopbandits.sim.stop import Stop, read_stop
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
     """One policy on one problem and network with one seed: the unit of a sweep.
 
-    Settings are checked when the cell is played, so that a bad one does not fail the whole sweep.
+    Text is read as by `simulate`, and what no id can tell is refused. All else is checked when the
+    cell is played, so that a bad setting does not fail the whole sweep.
     Engines play the same, so that its engine is no part of what identifies a cell.
     """
 
@@ -54,13 +65,32 @@ class Cell:
     engine: str = AUTO
     precision: str = PRECISIONS[0]
 
+    def __post_init__(self) -> None:
+        """Read text, and refuse what would have the id of another cell."""
+        for name, least in COUNTS.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral):
+                require_count(name, value, least)
+            self._put(name, int(value))
+        require_flag("shuffle_arms", self.shuffle_arms)
+        problem, network = read_world(self.problem, self.network)
+        faults, clocks = read_conditions(self.faults, self.clocks)
+        self._put("problem", problem)
+        self._put("network", network)
+        self._put("policy", read_policy(self.policy))
+        self._put("faults", faults)
+        self._put("clocks", clocks)
+        self._put("stop", read_stop(self.stop))
+
+    def _put(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
     @property
     def setup(self) -> Setup:
         """All but the policy, checked."""
         return Setup(
             self.problem, self.network, self.horizon, recorded_rounds(self.horizon), self.runs,
-            self.seed, "", self.shuffle_arms, *read_conditions(self.faults, self.clocks),
-            self.stop, self.precision,
+            self.seed, "", self.shuffle_arms, self.faults, self.clocks, self.stop, self.precision,
         )  # fmt: skip
 
     @property

@@ -15,10 +15,11 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index.trial import try_index
 from coopbandits.core.policy import AnyPolicy, Parts
 from coopbandits.core.recommend import require_certain
+from coopbandits.core.registry import parse_policy
 from coopbandits.core.spelling import is_ours
 from coopbandits.network import Faults, Network, parse_faults
 from coopbandits.network.faults import PERFECT
-from coopbandits.problems import Problem, Tables
+from coopbandits.problems import Problem, Tables, parse_problem
 from coopbandits.sim.clocks import Clocks, parse_clocks
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.stop import Stop
@@ -35,6 +36,9 @@ TELLING = 1e-6
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """Means that differ by no more of their size are equal but for rounding."""
+
+COUNTS = {"horizon": 1, "runs": 1, "seed": 0}
+"""Settings that are whole numbers, and their least values."""
 
 KEPT = ("agents", "curves", "arms", "watch")
 KEPT_WORDS = {"curves": "curves of single agents", "arms": "single arms", "watch": "frames"}
@@ -84,13 +88,8 @@ class Setup:
 
     def __post_init__(self) -> None:
         """Refuse settings of the wrong type or out of range."""
-        if not isinstance(self.problem, Problem):
-            raise InputError(
-                f"problem is {self.problem!r}; give one such as cb.GaussianBandit([1, 0])"
-            )
-        if not isinstance(self.network, Network):
-            raise InputError(f"network is {self.network!r}; wrap a graph as cb.Network(graph)")
-        for name, least in (("horizon", 1), ("runs", 1), ("seed", 0)):
+        require_world(self.problem, self.network)
+        for name, least in COUNTS.items():
             require_count(name, getattr(self, name), least)
             # Settings are stored as JSON, which numpy's integers cannot be.
             object.__setattr__(self, name, int(getattr(self, name)))
@@ -264,6 +263,32 @@ def recorded_rounds(
                 f"rounds must be whole numbers in 1 to {horizon} (the horizon); got {rounds}"
             )
     return np.unique(np.append(wanted, horizon)).astype(np.int64)
+
+
+def read_world(problem: Any, network: Any) -> tuple[Problem, Network]:
+    """Return a problem and a network, which may be given as text, or refuse them."""
+    if isinstance(problem, str):
+        problem = parse_problem(problem)
+    if isinstance(network, str):
+        network = Network.from_spec(network)
+    require_world(problem, network)
+    return problem, network
+
+
+def require_world(problem: Any, network: Any) -> None:
+    """Refuse all but a problem and a network."""
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem is {problem!r}; give one such as cb.GaussianBandit([1, 0])")
+    if not isinstance(network, Network):
+        raise InputError(f"network is {network!r}; wrap a graph as cb.Network(graph)")
+
+
+def read_policy(given: Any) -> AnyPolicy:
+    """Return a policy, which may be given as text, or refuse it."""
+    policy = parse_policy(given) if isinstance(given, str) else given
+    if not isinstance(policy, AnyPolicy):
+        raise InputError(f"{policy!r} is no policy; give instances such as cb.DDUCB(), or names")
+    return policy
 
 
 def read_conditions(faults: Any, clocks: Any) -> tuple[Faults, Clocks | None]:

@@ -11,9 +11,8 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy
-from coopbandits.core.registry import parse_policy
 from coopbandits.network import Faults, Network
-from coopbandits.problems import Problem, parse_problem
+from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.engine import AUTO, Engine, choose
@@ -28,7 +27,14 @@ from coopbandits.sim.record import (
     add_scatter,
     restore_order,
 )
-from coopbandits.sim.setup import PRECISIONS, Setup, read_conditions, recorded_rounds
+from coopbandits.sim.setup import (
+    PRECISIONS,
+    Setup,
+    read_conditions,
+    read_policy,
+    read_world,
+    recorded_rounds,
+)
 from coopbandits.sim.stop import Stop, read_stop
 
 Policies = AnyPolicy | str | Sequence[AnyPolicy | str]
@@ -136,9 +142,7 @@ def simulate(
         all policies, so that little is lost.
     """
     setup = Setup(
-        parse_problem(problem) if isinstance(problem, str) else problem,
-        Network.from_spec(network) if isinstance(network, str) else network,
-        horizon, recorded_rounds(horizon, rounds), runs, seed, keep,
+        *read_world(problem, network), horizon, recorded_rounds(horizon, rounds), runs, seed, keep,
         shuffle_arms, *read_conditions(faults, clocks), read_stop(stop), precision,
     )  # fmt: skip
     return play(setup, policies, engine, threads=threads, progress=progress)
@@ -256,12 +260,7 @@ def _tasks(setup: Setup, policies: Policies) -> list[Task]:
     given = [policies] if isinstance(policies, AnyPolicy | str) else list(policies)
     if not given:
         raise InputError("no policy was given; give at least one, such as cb.DDUCB()")
-    chosen = [parse_policy(each) if isinstance(each, str) else each for each in given]
-    for policy in chosen:
-        if not isinstance(policy, AnyPolicy):
-            raise InputError(
-                f"{policy!r} is no policy; give instances such as cb.DDUCB(), or names"
-            )
+    chosen = [read_policy(each) for each in given]
     spellings = [policy.spelling for policy in chosen]
     for spelling in spellings:
         if spellings.count(spelling) > 1:

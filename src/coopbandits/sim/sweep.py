@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -22,9 +22,11 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext, SpawnProcess
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
 from coopbandits.core.notebook import html_facts
 from coopbandits.plots.writing import write_text
@@ -109,10 +111,10 @@ def sweep(
     progress : bool or None
         As in `simulate`.
     """
-    if workers is not None and workers < 1:
-        raise InputError(f"workers is {workers}; it must be at least 1")
+    if workers is not None:
+        _require_workers(workers)
     ledger = Ledger(Path(folder))
-    unique = list({cell.id: cell for cell in cells}.values())
+    unique = list({cell.id: cell for cell in _read_cells(cells)}.values())
     results: dict[str, Result] = {}
     missing = []
     with Progress(len(unique), progress, "cells") as bar:
@@ -142,6 +144,25 @@ def sweep(
             if cell.id not in results
         ],
     )
+
+
+def _require_workers(workers: Any) -> None:
+    if isinstance(workers, bool) or not isinstance(workers, Integral):
+        require_count("workers", workers)
+    if workers < 1:
+        raise InputError(f"workers is {workers}; it must be at least 1")
+
+
+def _read_cells(given: Any) -> list[Cell]:
+    """Return cells as a list, or refuse what is none."""
+    if isinstance(given, Cell) or not isinstance(given, Iterable):
+        shown = f"one cell, {given}" if isinstance(given, Cell) else repr(given)
+        raise InputError(f"cells is {shown}; give a list such as [cb.Cell(…)]")
+    cells = list(given)
+    for cell in cells:
+        if not isinstance(cell, Cell):
+            raise InputError(f"cells holds {cell!r}; give a list of cells such as [cb.Cell(…)]")
+    return cells
 
 
 def _enter(ledger: Ledger, cell: Cell, outcome: Result | BaseException) -> None:
