@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -113,6 +114,33 @@ def test_graphs_of_one_size_have_different_ids() -> None:
     a, b = (dataclasses.replace(CELL, network=cb.Network(edges)) for edges in (path, star))
     assert a.network.description == b.network.description
     assert a.id != b.id
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        cb.sites(PROBLEM, groups=[[1.0, 0.5], [0.5, 1.0]], of={"ann": 0, "bob": 0, "cyd": 1}),
+        cb.subsets(PROBLEM, {"ann": [1]}),
+    ],
+    ids=["sites", "subsets"],
+)
+def test_names_of_agents_change_the_id_where_they_decide(world: cb.Problem) -> None:
+    networks = [
+        cb.Network(nx.path_graph(names)) for names in (["ann", "bob", "cyd"], ["bob", "ann", "cyd"])
+    ]
+    cells = [dataclasses.replace(CELL, problem=world, network=network) for network in networks]
+    assert cells[0].id != cells[1].id
+    plain = [dataclasses.replace(CELL, network=network) for network in networks]
+    assert plain[0].id == plain[1].id
+
+
+def test_agents_by_number_add_nothing_to_an_id() -> None:
+    world = cb.subsets(PROBLEM, {0: [1]})
+    assert "agents_sha256" not in dataclasses.replace(CELL, problem=world).settings
+    turns = cb.subsets(PROBLEM, [[0], [1]])
+    network = cb.Network(nx.path_graph(["ann", "bob"]))
+    named = dataclasses.replace(CELL, problem=turns, network=network)
+    assert "agents_sha256" not in named.settings
 
 
 def test_settings_without_shuffled_arms_are_those_of_older_ledgers() -> None:

@@ -36,6 +36,11 @@ class Subsets:
             )
         return masks
 
+    @property
+    def names_agents(self) -> bool:
+        """Whether agents are told by name."""
+        return bool(self.named)
+
     def describe(self) -> Any:
         """Return the subsets as plain data."""
         if self.turns:

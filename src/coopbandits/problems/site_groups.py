@@ -57,7 +57,7 @@ class Sites:
         size = len(self.groups)
         if not self.of:
             return np.arange(len(agents)) % size
-        if not isinstance(self.of[0], tuple):
+        if not self.names_agents:
             if len(self.of) != len(agents):
                 raise InputError(
                     f"of has {len(self.of)} groups for {len(agents)} agents; give one per agent"
@@ -68,6 +68,11 @@ class Sites:
         if missing:
             raise InputError(f"agent {missing[0]!r} is in no group; name its group in of")
         return np.array([named[i] for i in range(len(agents))])
+
+    @property
+    def names_agents(self) -> bool:
+        """Whether `of` names agents."""
+        return bool(self.of) and isinstance(self.of[0], tuple)
 
     @property
     def has_problems(self) -> bool:

@@ -66,6 +66,12 @@ class World(Problem):
         return self.base.family
 
     @property
+    def names_agents(self) -> bool:
+        """Whether sites or subsets are told by names of agents, and not by their numbers."""
+        changes = (self.changes.sites, self.changes.subsets)
+        return any(change is not None and change.names_agents for change in changes)
+
+    @property
     def num_features(self) -> int:
         """How many features arms have."""
         return self.base.num_features

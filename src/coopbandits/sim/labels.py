@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from coopbandits.core.policy import AnyPolicy
 from coopbandits.network import Network
 from coopbandits.problems import Problem
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
+from coopbandits.problems.world import World
 from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment
 from coopbandits.sim.digest import own_code
@@ -121,6 +123,7 @@ def shared_settings(setup: Setup | Cell) -> dict[str, Any]:
         "problem": setup.problem.describe(),
         **({"code": code} if code else {}),
         "network": network_settings(setup.network),
+        **_agents_named(setup.problem, setup.network),
         "horizon": int(setup.horizon),
         "runs": int(setup.runs),
         "seed": int(setup.seed),
@@ -130,6 +133,15 @@ def shared_settings(setup: Setup | Cell) -> dict[str, Any]:
         **({"stop": setup.stop.spelling} if setup.stop else {}),
         **({"precision": setup.precision} if setup.precision != PRECISIONS[0] else {}),
     }
+
+
+def _agents_named(problem: Problem, network: Network) -> dict[str, str]:
+    """Return a digest of the agents' names where they decide what agents are paid."""
+    numbered = network.labels == tuple(range(network.num_agents))
+    if numbered or not (isinstance(problem, World) and problem.names_agents):
+        return {}
+    names = json.dumps([str(label) for label in network.labels])  # as worlds look them up
+    return {"agents_sha256": hashlib.sha256(names.encode()).hexdigest()}
 
 
 def network_settings(network: Network) -> dict[str, Any]:
