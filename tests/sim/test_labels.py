@@ -83,3 +83,19 @@ def test_networks_are_told_apart() -> None:
     assert len(set(digests[:3])) == 3
     assert network_settings(Network(nx.star_graph(4)))["sha256"] == digests[0]
     assert network_settings(networks[0])["num_edges"] == 4
+
+
+def test_edges_without_weight_are_told_apart() -> None:
+    path = Network.from_spec("path:4", weights="metropolis")
+    told = []
+    for extra in ((0, 3), (0, 2)):
+        edges = [(0, 1), (1, 2), (2, 3), extra]
+        told.append(network_settings(Network(edges, path.matrix)))
+    assert told[0] != told[1]
+    assert told[0]["sha256"] == told[1]["sha256"] == network_settings(path)["sha256"]
+    assert "edges_sha256" not in network_settings(path)
+
+
+def test_a_diagonal_without_weight_adds_nothing() -> None:
+    pairs = np.array([[0.0, 0.5, 0.5], [0.5, 0.0, 0.5], [0.5, 0.5, 0.0]])
+    assert "edges_sha256" not in network_settings(Network([(0, 1), (1, 2), (0, 2)], pairs))

@@ -145,17 +145,25 @@ def _agents_named(problem: Problem, network: Network) -> dict[str, str]:
 
 
 def network_settings(network: Network) -> dict[str, Any]:
-    """Return a description of a network that identifies its matrix."""
-    digest = hashlib.sha256()
-    for part in (network.matrix.indptr, network.matrix.indices, network.matrix.data):
-        digest.update(np.ascontiguousarray(part).tobytes())
+    """Return a description of a network that identifies its matrix and its edges."""
+    matrix, edges = network.matrix, network.adjacency
+    # Edges of weight 0 are no entries of the matrix, yet messages take them.
+    all_told = matrix.nnz - np.count_nonzero(matrix.diagonal()) == edges.nnz
     return {
         "description": network.description,
         "num_agents": network.num_agents,
         "num_edges": network.num_edges,
         "weights": network.weights,
-        "sha256": digest.hexdigest(),
+        "sha256": _array_digest(matrix.indptr, matrix.indices, matrix.data),
+        **({} if all_told else {"edges_sha256": _array_digest(edges.indptr, edges.indices)}),
     }
+
+
+def _array_digest(*arrays: Any) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def _frames(tasks: list[Task], records: list[Record]) -> dict[str, Any]:
