@@ -21,6 +21,24 @@ def test_faults(mine: Mine) -> None:
     assert cb.parse_faults(spelled).spelling == spelled
 
 
+def test_a_spelling_tells_all_settings(mine: Mine) -> None:
+    spelled = {
+        mine.Storm(0.5): "0.5",
+        mine.Storm(0.5, 2): "0.5@2..100",
+        mine.Storm(0.5, 1, 50): "0.5@1..50",
+        mine.Storm(0.5, 1, 100, 300): "0.5@1..100:300",
+    }
+    for storm, text in spelled.items():
+        faults = cb.Faults(storm)
+        assert faults.spelling == f"my_module:Storm={text}"
+        assert cb.parse_faults(faults.spelling) == faults
+
+
+def test_a_form_tells_no_more_than_settings(mine: Mine) -> None:
+    with pytest.raises(cb.InputError, match="but day is no setting; its settings are share, every"):
+        cb.Faults(mine.Overtold(0.5))
+
+
 def test_our_chance_is_not_changed_by_own_faults(mine: Mine) -> None:
     network = cb.Network.from_spec("cycle:9")
 
@@ -75,6 +93,7 @@ def test_own_faults_and_clocks(mine: Mine) -> None:
         ("my_module:MyLos=0.3", "unknown fault in my_module 'MyLos'; .* did you mean 'MyLoss'"),
         ("my_module:wheel=0.3", "my_module:wheel is <function .*; it must be a frozen dataclass"),
         ("my_module:Formless=1", "my_module:Formless is .* that sets name, form and touches"),
+        ("my_module:Untold=1", r"Untold is '.*', which does not tell the setting day; put \{day\}"),
         ("my_module:Lost=1", "unknown touches of fault my_module:Lost 'mesages'; .* 'messages'"),
         ("my_module:Late=1:-1", "longest_delay of fault my_module:Late is -1; it must be a whole"),
     ],

@@ -146,6 +146,23 @@ class Formless(Kind):
 
 
 @dataclass(frozen=True)
+class Storm(MyLoss):
+    stop: int = 100
+    end: int = 200
+    form: ClassVar[str] = "{share}[@{every}..{stop}[:{end}]]"
+
+
+@dataclass(frozen=True)
+class Untold(MyLoss):
+    day: int = 100
+
+
+@dataclass(frozen=True)
+class Overtold(MyLoss):
+    form: ClassVar[str] = "{share}@{every}:{day}"
+
+
+@dataclass(frozen=True)
 class Lost(MyLoss):
     touches: ClassVar[str] = "mesages"
 

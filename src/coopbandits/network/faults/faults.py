@@ -12,7 +12,7 @@ from coopbandits.core.draws import stream_key
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import Registry, concrete
 from coopbandits.network.faults.absence import Crash, Join, Sleep, Speeds
-from coopbandits.network.faults.kind import TOUCHED, Kind
+from coopbandits.network.faults.kind import TOUCHED, Kind, require_form
 from coopbandits.network.faults.links import directed_links
 from coopbandits.network.faults.messages import Bursts, Delay, Loss
 from coopbandits.network.faults.outages import Churn, Graphs, OneWay, Pairs, Partition, Redraw
@@ -122,6 +122,7 @@ def _require_kind(kind: Kind) -> None:
         )
     if kind.touches not in TOUCHED:
         raise unknown_name(f"touches of fault {kind.full_name()}", str(kind.touches), TOUCHED)
+    require_form(kind)
     require_count(f"longest_delay of fault {kind.full_name()}", kind.longest_delay, least=0)
 
 

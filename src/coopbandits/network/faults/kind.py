@@ -68,9 +68,12 @@ class Kind(Named, ABC):
         values = {name: getattr(self, name) for name in default}
 
         def keep(part: re.Match[str]) -> str:
-            return "" if values[part[2]] == default[part[2]] else part[1]
+            told = fields_in(part[1])
+            return "" if all(values[name] == default[name] for name in told) else part[1]
 
-        form = re.sub(r"\[(.*?\{(\w+)\})\]", keep, self.form)
+        form = self.form
+        while (shorter := re.sub(r"\[([^][]*)\]", keep, form)) != form:  # inner brackets first
+            form = shorter
         return f"{self.full_name()}=" + form.format(**{key: spell(v) for key, v in values.items()})
 
     @classmethod
@@ -89,6 +92,29 @@ class Kind(Named, ABC):
     def usage(cls) -> str:
         """Return the form for error messages, such as ``crash=SHARE@START[..STOP]``."""
         return f"{cls.full_name()}=" + re.sub(r"\{(\w+)\}", lambda part: part[1].upper(), cls.form)
+
+
+def fields_in(form: str) -> list[str]:
+    """Return the names in braces."""
+    return re.findall(r"\{(\w+)\}", form)
+
+
+def require_form(kind: Kind) -> None:
+    """Refuse a form that does not tell every setting: two faults would have one spelling."""
+    if type(kind).spelling is not Kind.spelling:
+        return  # it has a spelling of its own
+    told, settings = fields_in(kind.form), [field.name for field in settings_of(type(kind))]
+    owner = f"form of fault {kind.full_name()} is {kind.form!r}"
+    for name in settings:
+        if name not in told:
+            raise InputError(
+                f"{owner}, which does not tell the setting {name}; put {{{name}}} into it, in "
+                f"brackets where it may be left out: '{kind.form}[:{{{name}}}]'"
+            )
+    for name in told:
+        if name not in settings:
+            known = ", ".join(settings) or "none"
+            raise InputError(f"{owner}, but {name} is no setting; its settings are {known}")
 
 
 def require_share(kind: Kind, field: str) -> None:
