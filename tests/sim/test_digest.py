@@ -16,13 +16,35 @@ from coopbandits.sim.ledger import run_cell
 
 SOURCE = """
 from dataclasses import dataclass
+from functools import partial
 import math
 import coopbandits as cb
+import edited_package.inner
 
 SCALE = 2.0
 
+@dataclass(frozen=True)
+class Rule:
+    power: float = 1.0
+
+    def of(self, count):
+        return count ** self.power
+
+RULE = Rule()
+
+def scaled(factor, count):
+    return factor * count
+
+def power(count, *, of=1.0):
+    return RULE.of(count) ** of
+
+twice = partial(scaled, 2.0)
+
 def width(count):
     return SCALE / count
+
+def spread(count):
+    return edited_package.inner.half(twice(power(count)))
 
 class Mine(cb.Machine):
     fields = ("own",)
@@ -48,6 +70,9 @@ class Alone(cb.Aggregation):
 
     def make(self, view, registers):
         return Mine(view, registers)
+
+    def spread(self, count):
+        return spread(count)
 
 @dataclass(frozen=True)
 class Wide(cb.Index):
@@ -80,16 +105,30 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return what imports the module above after a piece of it was replaced."""
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    write_package(tmp_path, "0.5")
 
     def write(old: str = "", new: str = "") -> Any:
         assert old in SOURCE
         (tmp_path / "edited_parts.py").write_text(SOURCE.replace(old, new))
-        sys.modules.pop("edited_parts", None)
+        forget()
         importlib.invalidate_caches()
         return importlib.import_module("edited_parts")
 
     yield write
-    sys.modules.pop("edited_parts", None)
+    forget()
+
+
+def forget() -> None:
+    for name in ("edited_parts", "edited_package", "edited_package.inner"):
+        sys.modules.pop(name, None)
+
+
+def write_package(folder: Path, factor: str) -> None:
+    (folder / "edited_package").mkdir(exist_ok=True)
+    (folder / "edited_package" / "__init__.py").write_text("")
+    # It knows the package it is in, as modules often do.
+    source = f"import edited_package\ndef half(count):\n    return {factor} * count\n"
+    (folder / "edited_package" / "inner.py").write_text(source)
 
 
 def cell_of(module: Any, problem: cb.Problem | None = None) -> cb.Cell:
@@ -101,6 +140,10 @@ EDITS = {
     "index": ("math.sqrt(width(count))", "math.sqrt(3.0 * width(count))"),
     "called": ("return SCALE / count", "return SCALE / (1.0 + count)"),
     "global": ("SCALE = 2.0", "SCALE = 3.0"),
+    "keyword": ("*, of=1.0", "*, of=2.0"),
+    "partial": ("return factor * count", "return factor + count"),
+    "bound": ("partial(scaled, 2.0)", "partial(scaled, 3.0)"),
+    "method of an instance": ("count ** self.power", "count * self.power"),
     "machine": ("time=2.0", "time=3.0"),
     "problem": ("else 0.0", "else -0.0"),
     "parent": ("class Coins(cb.Problem):", "class Base(cb.Problem): pass\nclass Coins(Base):"),
@@ -112,6 +155,12 @@ def test_what_is_edited_makes_another_cell(written: Any, edit: str) -> None:
     before = cell_of(written())
     assert cell_of(written()).id == before.id
     assert cell_of(written(*EDITS[edit])).id != before.id
+
+
+def test_modules_in_packages_are_followed(written: Any, tmp_path: Path) -> None:
+    before = cell_of(written())
+    write_package(tmp_path, "0.25")
+    assert cell_of(written()).id != before.id
 
 
 def test_comments_and_other_lines_make_no_other_cell(written: Any) -> None:

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property, partial, partialmethod
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -73,6 +73,8 @@ def _feed(
             return
         enter(value.__code__)
         enter(value.__defaults__)
+        if value.__kwdefaults__ and not _is_package(value.__module__):
+            enter(value.__kwdefaults__)
         for cell in value.__closure__ or ():
             with suppress(ValueError):  # a cell that nothing was put in yet
                 enter(cell.cell_contents)
@@ -83,7 +85,8 @@ def _feed(
                 found = value.__globals__[name]
                 enter(found)
                 if isinstance(found, ModuleType) and not is_stable(found.__name__):
-                    enter({other: vars(found)[other] for other in names if other in vars(found)})
+                    for members in _members(found, names, is_stable, set()):
+                        enter(members)
     elif isinstance(value, CodeType):
         tell(value.co_code)
         tell(repr((value.co_names, value.co_varnames, value.co_freevars)).encode())
@@ -113,12 +116,31 @@ def _feed(
             enter(_written(value))
     elif isinstance(value, MethodType):
         enter(value.__func__)
+    elif isinstance(value, partial | partialmethod) and not _is_package(_home(value.func)):
+        enter((value.func, value.args, value.keywords))
     else:
         shown = repr(value)
         tell(ADDRESS.sub("", shown).encode())
-        if shown == object.__repr__(value):  # which says no more than its class
-            enter(type(value))
+        says_nothing = shown == object.__repr__(value)  # no more than its class
+        home = _home(type(value))
+        if says_nothing or not (_is_package(home) or _is_installed(home)):
+            enter(type(value))  # whose methods no repr tells
+        if says_nothing:
             enter(getattr(value, "__dict__", {}))
+
+
+def _members(
+    module: ModuleType, names: list[str], is_stable: Callable[[str], bool], seen: set[int]
+) -> Iterator[dict[str, Any]]:
+    """Yield what code with these names may read of a module, and of modules in it."""
+    seen.add(id(module))
+    members = {name: vars(module)[name] for name in names if name in vars(module)}
+    yield members
+    for inner in members.values():
+        if not isinstance(inner, ModuleType) or id(inner) in seen:
+            continue
+        if not is_stable(inner.__name__) and not _is_package(inner.__name__):
+            yield from _members(inner, names, is_stable, seen)
 
 
 def _written(cls: type) -> dict[str, Any]:
@@ -151,6 +173,16 @@ def _top(module: str) -> str:
     return module.partition(".")[0]
 
 
+def _home(function: Any) -> str:
+    """Return the module of a function; those of Python itself may have none."""
+    return getattr(function, "__module__", None) or ""
+
+
+def _is_package(module: str) -> bool:
+    """Tell whether a module is ours: what digests of ours leave out, they always left out."""
+    return _top(module) == PACKAGE
+
+
 def _is_library(module: str) -> bool:
     """Tell whether a module is nobody's to edit: its functions count by name."""
     return _top(module) in LIBRARIES
@@ -163,5 +195,9 @@ def _is_elsewhere(module: str, home: str) -> bool:
         return False
     if top == PACKAGE or top in LIBRARIES:
         return True
-    file = getattr(sys.modules.get(top), "__file__", None) or ""
+    return _is_installed(module)
+
+
+def _is_installed(module: str) -> bool:
+    file = getattr(sys.modules.get(_top(module)), "__file__", None) or ""
     return "site-packages" in file or "dist-packages" in file
