@@ -124,7 +124,7 @@ class Worst:
     def value(arm: int, estimate: cb.Estimate, word: int, numbers: Any, scratch: Any) -> float:
         if estimate.counts[arm] <= 0.0:
             return math.inf
-        return -estimate.sums[arm] / estimate.counts[arm]
+        return float(-estimate.sums[arm] / estimate.counts[arm])
 
 
 @dataclass(frozen=True)

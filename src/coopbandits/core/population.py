@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, TYPE_CHECKING, ClassVar
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
@@ -125,10 +125,11 @@ def populate(rest: Policy, groups: Mapping[Policy, Iterable[int]]) -> Population
             f"groups are {groups!r}; give a dict from policies to agents, such as "
             "{cb.Liar(): [0, 5]}"
         )
-    for policy, who in groups.items():
-        if isinstance(who, str) or not isinstance(who, Iterable):
+    given: Any  # whatever somebody has written
+    for policy, given in groups.items():
+        if isinstance(given, str) or not isinstance(given, Iterable):
             raise InputError(
-                f"agents that play {policy!r} are {who!r}; give a list of their numbers"
+                f"agents that play {policy!r} are {given!r}; give a list of their numbers"
             )
     return Population(rest, tuple((policy, tuple(who)) for policy, who in groups.items()))
 

@@ -81,6 +81,7 @@ def _arm(base: Problem, owner: str, arm: Any) -> int:
         if arm not in base.arm_names:
             raise unknown_name("arm", arm, base.arm_names)
         return base.arm_names.index(arm)
-    if isinstance(arm, bool) or not isinstance(arm, Integral) or not 0 <= arm < base.num_arms:
+    is_whole = isinstance(arm, Integral) and not isinstance(arm, bool)
+    if not is_whole or not 0 <= int(arm) < base.num_arms:
         raise InputError(f"{owner} may play arm {arm!r}; arms are 0 to {base.num_arms - 1}")
     return int(arm)

@@ -35,11 +35,10 @@ from coopbandits.sim.setup import (
     PRECISIONS,
     Setup,
     read_conditions,
-    read_policy,
     read_world,
     recorded_rounds,
 )
-from coopbandits.sim.simulate import play
+from coopbandits.sim.simulate import play, read_policy
 from coopbandits.sim.stop import Stop, read_stop
 
 

@@ -15,7 +15,6 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index.trial import try_index
 from coopbandits.core.policy import AnyPolicy, Parts
 from coopbandits.core.recommend import require_certain
-from coopbandits.core.registry import parse_policy
 from coopbandits.core.spelling import is_ours
 from coopbandits.network import Faults, Network, parse_faults
 from coopbandits.network.faults import PERFECT
@@ -281,14 +280,6 @@ def require_world(problem: Any, network: Any) -> None:
         raise InputError(f"problem is {problem!r}; give one such as cb.GaussianBandit([1, 0])")
     if not isinstance(network, Network):
         raise InputError(f"network is {network!r}; wrap a graph as cb.Network(graph)")
-
-
-def read_policy(given: Any) -> AnyPolicy:
-    """Return a policy, which may be given as text, or refuse it."""
-    policy = parse_policy(given) if isinstance(given, str) else given
-    if not isinstance(policy, AnyPolicy):
-        raise InputError(f"{policy!r} is no policy; give instances such as cb.DDUCB(), or names")
-    return policy
 
 
 def read_conditions(faults: Any, clocks: Any) -> tuple[Faults, Clocks | None]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import parse_policy
 from coopbandits.network import Faults, Network
 from coopbandits.problems import Problem
 from coopbandits.results import Result
@@ -31,7 +32,6 @@ from coopbandits.sim.setup import (
     PRECISIONS,
     Setup,
     read_conditions,
-    read_policy,
     read_world,
     recorded_rounds,
 )
@@ -252,6 +252,14 @@ def _largest_batch(tasks: list[Task], engines: list[Engine]) -> int:
         needed = engine.run_bytes(task)
         size = 1 if needed is None else min(size, BATCH_BYTES // needed)
     return max(1, size)
+
+
+def read_policy(given: Any) -> AnyPolicy:
+    """Return a policy, which may be given as text, or refuse it."""
+    policy = parse_policy(given) if isinstance(given, str) else given
+    if not isinstance(policy, AnyPolicy):
+        raise InputError(f"{policy!r} is no policy; give instances such as cb.DDUCB(), or names")
+    return policy
 
 
 def _tasks(setup: Setup, policies: Policies) -> list[Task]:
