@@ -64,6 +64,20 @@ def test_names_outside_ascii_come_back(tmp_path: Path) -> None:
     assert loaded.dataset["city"].values.tolist() == ["Köln", "Bonn", "東京"]
 
 
+@pytest.mark.parametrize("name", ["a/b", "", ".", "..", "a\0b", "plain"])
+@pytest.mark.parametrize("value", ["x", "x\0y", 2**70, 5])
+def test_odd_attributes_can_be_saved(name: str, value: str | int, tmp_path: Path) -> None:
+    graph = nx.path_graph(["a\0b", "c"])
+    nx.set_node_attributes(graph, value, name)
+    problem = coopbandits.GaussianBandit([1.0, 0.5]).named(["up\0", "down"])
+    network = coopbandits.Network(graph)
+    result = coopbandits.simulate(
+        problem, network, "dducb", 3, engine="reference", keep="agents", progress=False
+    )
+    result.save(tmp_path)
+    assert same(Result.load(tmp_path), result)
+
+
 def test_meta_tells_where_numbers_come_from(simulated: dict[str, Result], tmp_path: Path) -> None:
     simulated[""].save(tmp_path)
     meta = json.loads((tmp_path / "meta.json").read_text())

@@ -26,6 +26,9 @@ from coopbandits.sim.watch import COMPRESSED, frame_rounds, surroundings
 if TYPE_CHECKING:
     from coopbandits.sim.ledger import Cell
 
+NUL = "\N{SYMBOL FOR NULL}"
+"""Stands for the character that ends texts in files."""
+
 AXES = ("policy", "run", "round", "arm", "agent", "pull", "frame", "link", "end")
 
 
@@ -68,21 +71,22 @@ def arm_labels(problem: Problem) -> Any:
     """Return the arms' names, or their numbers where they have no others."""
     numbers = np.arange(problem.num_arms)
     names = problem.arm_names
-    return numbers if names is None or names == tuple(map(str, numbers)) else np.array(names)
+    return numbers if names is None or names == tuple(map(str, numbers)) else storable(names)
 
 
 def agent_labels(network: Network, taken: set[str]) -> dict[str, Any]:
     """Return coordinates of agents: names that are more than numbers, and the nodes' attributes.
 
-    An attribute whose name is taken is called ``node_…``.
+    An attribute whose name is taken, or that files cannot have, is called ``node_…``.
     """
     found: dict[str, Any] = {}
     if network.labels != tuple(range(network.num_agents)):
         found["agent"] = agent_names(network.labels)
     for name, values in network.attributes.items():
-        while name in taken or name in found:
+        name = name.replace("/", "_").replace("\0", NUL)  # a slash would be a folder of the file
+        while name in taken or name in found or name in ("", ".", ".."):
             name = f"node_{name}"
-        found[name] = ("agent", np.array(values))
+        found[name] = ("agent", storable(values))
     return found
 
 
@@ -91,7 +95,15 @@ def agent_names(labels: Sequence[Any]) -> Any:
     if all(type(label) is int for label in labels):
         return np.array(labels)
     texts = [str(label) for label in labels]
-    return np.array(texts if len(set(texts)) == len(texts) else [repr(label) for label in labels])
+    return storable(texts if len(set(texts)) == len(texts) else [repr(label) for label in labels])
+
+
+def storable(values: Sequence[Any]) -> Any:
+    """Return texts or numbers as an array that files can hold."""
+    plain = [value.replace("\0", NUL) if isinstance(value, str) else value for value in values]
+    array = np.array(plain)
+    # Whole numbers beyond 64 bits make an array of objects, and files have no such numbers.
+    return array if array.dtype.kind != "O" else np.array([str(value) for value in plain])
 
 
 def settings(setup: Setup, policies: Sequence[AnyPolicy]) -> dict[str, Any]:
