@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 import xarray as xr
@@ -85,7 +86,11 @@ def _key(cell: Cell) -> str:
 
 
 def _names(cells: list[Cell]) -> list[str]:
-    """Name groups by graph, and by problem, seed and faults where groups differ in them."""
+    """Name groups by graph, and by problem, seed and faults where groups differ in them.
+
+    Those that are still alike get a few digits that are theirs alone: numbers would be given again
+    by another experiment in the same folder, and its figures take the place of these.
+    """
     parts = [
         [
             cell.network.description, str(cell.problem), f"seed {cell.seed}",
@@ -95,4 +100,11 @@ def _names(cells: list[Cell]) -> list[str]:
     ]  # fmt: skip
     telling = [i for i in range(4) if i == 0 or len({part[i] for part in parts}) > 1]
     names = [", ".join(part[i] for i in telling) for part in parts]
-    return [name if names.count(name) == 1 else f"{name} #{i}" for i, name in enumerate(names)]
+    return [
+        name if names.count(name) == 1 else f"{name}, {_digits(cell)}"
+        for name, cell in zip(names, cells, strict=True)
+    ]
+
+
+def _digits(cell: Cell) -> str:
+    return sha256(_key(cell).encode()).hexdigest()[:8]
