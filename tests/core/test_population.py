@@ -11,11 +11,13 @@ from coopbandits.core import (
     MPUCB,
     CentralUCB,
     CoopUCB,
+    FloodUCB,
     InputError,
     Liar,
     LinTS,
     LocalSums,
     ResilientUCB,
+    TreeUCB,
     combine,
     parse_policy,
     populate,
@@ -88,3 +90,13 @@ def test_what_cannot_be_mixed_is_refused(rest: Any, groups: Any, sentence: str) 
 def test_a_group_without_agents_is_refused(text: str) -> None:
     with pytest.raises(InputError, match=r"does not say which agents play it; write liar@0,5"):
         parse_policy(text)
+
+
+def test_messages_are_overtaken_as_the_senders_policy_says() -> None:
+    mixed = populate(FloodUCB(), {TreeUCB(): [0]})
+    assert [mixed.overtakes_from(agent) for agent in range(3)] == [True, False, False]
+    assert not mixed.overtakes
+    trees = populate(TreeUCB(), {TreeUCB(): [0]})
+    assert trees.overtakes
+    assert TreeUCB().overtakes_from(5)
+    assert not FloodUCB().overtakes_from(5)
