@@ -65,28 +65,9 @@ def _feed(
 ) -> None:
     enter = partial(_feed, tell, seen=seen, is_stable=is_stable)
     if isinstance(value, FunctionType):
-        if id(value) in seen:
-            return
-        seen.add(id(value))
-        if is_stable(value.__module__):
-            tell(value.__qualname__.encode())
-            return
-        enter(value.__code__)
-        enter(value.__defaults__)
-        if value.__kwdefaults__ and not _is_package(value.__module__):
-            enter(value.__kwdefaults__)
-        for cell in value.__closure__ or ():
-            with suppress(ValueError):  # a cell that nothing was put in yet
-                enter(cell.cell_contents)
-        names = sorted(set(names_in(value.__code__)))
-        for name in names:
-            if name in value.__globals__:
-                tell(name.encode())
-                found = value.__globals__[name]
-                enter(found)
-                if isinstance(found, ModuleType) and not is_stable(found.__name__):
-                    for members in _members(found, names, is_stable, set()):
-                        enter(members)
+        if id(value) not in seen:
+            seen.add(id(value))
+            _feed_function(tell, value, enter, is_stable)
     elif isinstance(value, CodeType):
         tell(value.co_code)
         tell(repr((value.co_names, value.co_varnames, value.co_freevars)).encode())
@@ -127,6 +108,34 @@ def _feed(
             enter(type(value))  # whose methods no repr tells
         if says_nothing:
             enter(getattr(value, "__dict__", {}))
+
+
+def _feed_function(
+    tell: Callable[[bytes], None],
+    function: FunctionType,
+    enter: Callable[[Any], None],
+    is_stable: Callable[[str], bool],
+) -> None:
+    """Feed its code, and all that the code reads from around it."""
+    if is_stable(function.__module__):
+        tell(function.__qualname__.encode())
+        return
+    enter(function.__code__)
+    enter(function.__defaults__)
+    if function.__kwdefaults__ and not _is_package(function.__module__):
+        enter(function.__kwdefaults__)
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # a cell that nothing was put in yet
+            enter(cell.cell_contents)
+    names = sorted(set(names_in(function.__code__)))
+    for name in names:
+        if name in function.__globals__:
+            tell(name.encode())
+            found = function.__globals__[name]
+            enter(found)
+            if isinstance(found, ModuleType) and not is_stable(found.__name__):
+                for members in _members(found, names, is_stable, set()):
+                    enter(members)
 
 
 def _members(

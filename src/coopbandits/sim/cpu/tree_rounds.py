@@ -227,6 +227,31 @@ def _store(
                     payloads[back, w] = totals[agent, w] - share * payloads[link, w]
 
 
+@inner(forceinline=True)
+def _best_parent(tree: Any, first: int, end: int, agent: int, some_hear: bool) -> int:
+    """Find the link to the neighbour that knows a better root, or a nearer way to the same."""
+    controls, ages, gaps = tree.controls, tree.ages, tree.gaps
+    root, beat, dist = tree.root, tree.beat, tree.dist
+    best = NO_LINK
+    for link in range(first, end):
+        theirs, far = controls[link, ROOT], controls[link, DIST]
+        nearer = (
+            theirs == root[agent] and far + 1.0 < dist[agent]
+            and controls[link, BEAT] > beat[agent]
+        )  # fmt: skip
+        if (
+            is_alive(ages[link], gaps[link]) and (controls[link, BOND] != DEAF or not some_hear)
+            and controls[link, BOND] != CHILD and far < FAR
+            and (theirs < root[agent] or nearer)
+            and (
+                best == NO_LINK or theirs < controls[best, ROOT]
+                or (theirs == controls[best, ROOT] and far < controls[best, DIST])
+            )
+        ):  # fmt: skip
+            best = link
+    return best
+
+
 @inner
 def _tend(tree: Any, indptr: Any, rounds: int) -> None:
     """Maintain the tree; the steps are those of `core.aggregate.spanning_tree`."""
@@ -262,23 +287,7 @@ def _tend(tree: Any, indptr: Any, rounds: int) -> None:
             root[agent] = tree.tag[agent] + math.floor(root[agent]) - 1.0
             parent[agent], beat[agent], dist[agent] = NO_LINK, float(rounds), 0.0
             still[agent] = 0
-        best = NO_LINK
-        for link in range(first, end):
-            theirs, far = controls[link, ROOT], controls[link, DIST]
-            nearer = (
-                theirs == root[agent] and far + 1.0 < dist[agent]
-                and controls[link, BEAT] > beat[agent]
-            )  # fmt: skip
-            if (
-                is_alive(ages[link], gaps[link]) and (controls[link, BOND] != DEAF or not some_hear)
-                and controls[link, BOND] != CHILD and far < FAR
-                and (theirs < root[agent] or nearer)
-                and (
-                    best == NO_LINK or theirs < controls[best, ROOT]
-                    or (theirs == controls[best, ROOT] and far < controls[best, DIST])
-                )
-            ):  # fmt: skip
-                best = link
+        best = _best_parent(tree, first, end, agent, some_hear)
         if best != NO_LINK:
             parent[agent] = best
             _improve(root, beat, still, beat_gap, agent, controls[best, ROOT], controls[best, BEAT])
