@@ -30,6 +30,13 @@ def play(client: Client | LocalAgent, times: int) -> None:
         client.observe(client.choose().ticket, 1.0)
 
 
+def played_once(folder: Path) -> NodeConfig:
+    config = config_of(Agent(folder / "alpha"))
+    with LocalAgent(config) as agent:
+        play(agent, 1)
+    return config
+
+
 def test_a_restored_agent_counts_nothing_twice(tmp_path: Path, certificates: Path) -> None:
     copy = tmp_path / "backup"
     with agents(tmp_path, certificates=certificates) as (alpha, beta):
@@ -173,9 +180,7 @@ def test_a_backup_is_of_one_agent_and_a_policy_that_can_go_back(tmp_path: Path) 
 def test_a_backup_that_does_not_fit_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, copy = config_of(Agent(tmp_path / "alpha")), tmp_path / "backup"
-    with LocalAgent(config) as agent:
-        play(agent, 1)
+    config, copy = played_once(tmp_path), tmp_path / "backup"
 
     def full(file: int) -> None:
         raise OSError(28, "No space left on device")
@@ -191,9 +196,7 @@ def test_a_backup_that_does_not_fit_leaves_nothing_behind(
 def test_an_interrupted_backup_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
-    config, copy = config_of(Agent(tmp_path / "alpha")), tmp_path / "backup"
-    with LocalAgent(config) as agent:
-        play(agent, 1)
+    config, copy = played_once(tmp_path), tmp_path / "backup"
     before = sorted(tmp_path.iterdir())
 
     def interrupted(*_: object) -> None:
@@ -212,9 +215,7 @@ def test_a_backup_takes_the_place_of_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even of a link to nowhere, nor of a file that comes while it is written."""
-    config, copy = config_of(Agent(tmp_path / "alpha")), tmp_path / "backup"
-    with LocalAgent(config) as agent:
-        play(agent, 1)
+    config, copy = played_once(tmp_path), tmp_path / "backup"
     (tmp_path / "link").symlink_to("nowhere")
     with pytest.raises(InputError, match="link exists already; name a file that does not"):
         back_up(config, tmp_path / "link", time.time())

@@ -86,6 +86,15 @@ def pull(world: Many, arm: str) -> None:
     world.reward(VICTIM, "button", choice.ticket, 0.7)
 
 
+def purge_red(world: Many) -> None:
+    """Retire it first: only what is retired can be purged."""
+    for more in ({}, {"purged": ["red"]}):
+        declared = both(SIGNED, policy="flood-ts", arms=["green", "blue"], **more)
+        for agent in world.graph:
+            world.take(agent, declared)
+        world.steps(40)
+
+
 def send_back(world: Many, change: Change) -> None:
     """Let a relay tell an author its own entry, changed, with the proof that it has."""
     here, there = talk(world, LIAR), talk(world, VICTIM)
@@ -154,11 +163,7 @@ def test_an_author_knows_its_entry_where_arms_are_purged(certificates: Path) -> 
     for _ in range(3):
         pull(world, "red")
         world.steps(10)
-    for more in ({}, {"purged": ["red"]}):
-        declared = both(SIGNED, policy="flood-ts", arms=["green", "blue"], **more)
-        for agent in world.graph:
-            world.take(agent, declared)
-        world.steps(40)
+    purge_red(world)
     pull(world, "green")
     world.steps(40)
     before = entries(world, VICTIM).machine.number
@@ -294,11 +299,7 @@ def test_of_the_same_that_was_signed_the_one_from_which_less_is_left_out_stays(
     for arm in ("red", "blue", "blue"):
         pull(world, arm)
         world.steps(10)
-    for more in ({}, {"purged": ["red"]}):
-        declared = both(SIGNED, policy="flood-ts", arms=["green", "blue"], **more)
-        for agent in world.graph:
-            world.take(agent, declared)
-        world.steps(40)
+    purge_red(world)
     book, here = entries(world, HONEST).book, talk(world, HONEST)
     assert book is not None
     true = book.known[float(entries(world, VICTIM).machine.number)]
