@@ -357,6 +357,12 @@ def test_pinned_frozen_and_minimum_shares() -> None:
     assert 35 <= estimates["red"] <= 110
 
 
+def test_an_arm_that_states_a_share_of_nothing_has_none() -> None:
+    arms = ["red", {"name": "green", "minimum_share": 0.0}, {"name": "blue", "minimum_share": 0.3}]
+    button = both(arms=arms, minimum_share=0.1)["button"]
+    assert [arm.minimum_share for arm in button.arms] == [0.1, 0.0, 0.3]
+
+
 def test_a_page_shows_one_bandit_and_names_all() -> None:
     fleet = Many(nx.path_graph(2))
     first, shown = fleet.of(0).state(), fleet.of(0).bandit("banner").state()

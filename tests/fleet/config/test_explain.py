@@ -67,6 +67,27 @@ def test_explain_other_settings(config: NodeConfig) -> None:
     assert rows(both)["rewards"] == "0 to 1, sigma 0.5"
 
 
+def test_explain_sections(config: NodeConfig, tmp_path: Path) -> None:
+    data = spoiled(("cluster.arms", REMOVED), ("cluster.reward_range", REMOVED))
+    data["bandits"] = {
+        "button": {"arms": ["red", "green"], "reward_range": [0.0, 1.0], "half_life": "2h"},
+        "layout": {
+            "number": 7, "arms": ["wide", "narrow", "old"], "sigma": 1.0,
+            "policy": "tree-sums*lin-ts:disjoint=true", "features": {"age": [18, 99]},
+        },
+    }  # fmt: skip
+    told = explain(parse_config(data, tmp_path / "node.toml", now=NOW), START).splitlines()
+    at = told.index("learning     since 2026-01-31 12:00:00 UTC, 2 bandits")
+    assert [line.strip() for line in told[at + 2 : at + 7]] == [
+        "forgets half in 2 h; clocks may differ by 15 min",
+        "sends each neighbour nothing without news, with news of 1000 agents in every round up to "
+        "1.1 MB/s",
+        "layout     3 arms, rewards sigma 1, tree-sums*lin-ts:disjoint=true, number 7",
+        "features: age, a number from 18 to 99: 2 columns with that of ones",
+        "sends each neighbour 6.0 kB/s, while agents are being counted up to 11.3 kB/s",
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [

@@ -203,6 +203,9 @@ def _ids(what: str, value: Any) -> tuple[str, ...]:
     return tuple(read.name(f"{what}[{at}]", each) for at, each in enumerate(value))
 
 
+UNSTATED = -1.0
+"""The share of an arm that states none, before the section's own is known."""
+
 ARM: dict[str, read.Reader] = {
     "name": read.name,
     "id": read.name,
@@ -213,14 +216,14 @@ ARM: dict[str, read.Reader] = {
 
 def _arm(what: str, value: Any) -> Arm:
     if not isinstance(value, dict):
-        return Arm(read.name(what, value), value)
+        return Arm(read.name(what, value), value, minimum_share=UNSTATED)
     for key in value:
         if key not in ARM:
             raise unknown_name(f"key of {what}", str(key), ARM)
     if "name" not in value:
         raise InputError(f"{what} has no name; give it")
     told = {key: ARM[key](f"{what} {key}", each) for key, each in value.items()}
-    return Arm(**({"id": told["name"]} | told))
+    return Arm(**({"id": told["name"], "minimum_share": UNSTATED} | told))
 
 
 BANDIT: dict[str, read.Reader] = {
@@ -248,7 +251,8 @@ def make_bandit(name: str, cluster: ClusterConfig, values: Mapping[str, Any]) ->
     least, token = told.pop("minimum_share", 0.0), told.pop("token_file", None)
     purged = told.pop("purged", ())
     arms = tuple(
-        arm if arm.minimum_share else replace(arm, minimum_share=least) for arm in told["arms"]
+        replace(arm, minimum_share=least) if arm.minimum_share == UNSTATED else arm
+        for arm in told["arms"]
     )
     told["arms"] = tuple(arm.name for arm in arms)
     # [cluster] names no policy beside sections, so its own tells whether there are many agents.

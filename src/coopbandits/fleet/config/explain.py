@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 
 from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.fleet.address import show_place
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.durations import shown
+from coopbandits.fleet.config.features import Feature
 from coopbandits.fleet.config.files import dates, read_credentials
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size
@@ -40,8 +42,7 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     if config.declared:
         yield "learning", f"{start}, {len(config.declared)} bandits"
         for bandit in config.declared.values():
-            told = f"{len(bandit.arms)} arms, rewards {_rewards(bandit.settings)}"
-            yield f"  {bandit.name}", f"{told}, {bandit.settings.policy}, number {bandit.number}"
+            yield from _section_rows(bandit)
     else:
         yield "learning", f"{start}, {len(cluster.arms)} arms"
         yield from _bandit_rows(cluster)
@@ -71,12 +72,36 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
 def _bandit_rows(cluster: ClusterConfig) -> Iterator[tuple[str, str]]:
     yield "rewards", _rewards(cluster)
     if cluster.features:
-        told = "; ".join(f"{feature.name}, {feature.wanted}" for feature in cluster.features)
-        yield "features", f"{told}: {cluster.encoder.width} columns with that of ones"
+        yield "features", _features(cluster, cluster.features)
     yield "policy", f"{cluster.policy}, {cluster.mode}: {MODES_IN_WORDS[cluster.mode]}"
     if cluster.half_life is not None:
-        skew = shown(SKEW * cluster.tick)
-        yield "forgetting", f"half in {shown(cluster.half_life)}; clocks may differ by {skew}"
+        yield "forgetting", _forgetting(cluster, cluster.half_life)
+
+
+def _section_rows(bandit: BanditConfig) -> Iterator[tuple[str, str]]:
+    """Yield the same of one of several bandits, which go on whatever neighbours do."""
+    cluster = bandit.settings
+    told = f"{len(bandit.arms)} arms, rewards {_rewards(cluster)}"
+    yield f"  {bandit.name}", f"{told}, {cluster.policy}, number {bandit.number}"
+    if cluster.features:
+        yield "", f"features: {_features(cluster, cluster.features)}"
+    if cluster.half_life is not None:
+        yield "", f"forgets {_forgetting(cluster, cluster.half_life)}"
+    size = message_size(cluster)
+    if size is not None:
+        usual, most = (_rate(bytes_per_second(cluster, values)) for values in size[:2])
+        least = "nothing without news" if cluster.traits.grows else usual
+        yield "", f"sends each neighbour {least}, {size.when} up to {most}"
+
+
+def _features(cluster: ClusterConfig, features: tuple[Feature, ...]) -> str:
+    told = "; ".join(f"{feature.name}, {feature.wanted}" for feature in features)
+    return f"{told}: {cluster.encoder.width} columns with that of ones"
+
+
+def _forgetting(cluster: ClusterConfig, half_life: float) -> str:
+    skew = shown(SKEW * cluster.tick)
+    return f"half in {shown(half_life)}; clocks may differ by {skew}"
 
 
 def _rewards(cluster: ClusterConfig) -> str:
