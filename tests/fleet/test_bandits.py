@@ -463,3 +463,19 @@ def test_another_rate_of_pulls_holds_at_once() -> None:
     with pytest.raises(TooManyTicketsError, match=r"faster than 0.02 a second"):
         for _ in range(50):
             fleet.play(0, "button", 1.0)
+
+
+def test_tickets_of_a_bandit_that_is_new_while_the_agent_runs_survive_a_kill() -> None:
+    fleet = Many(nx.path_graph(1), declared={"button": both()["button"]})
+    fleet.take(0, both())
+    choices = [fleet.of(0).bandit("banner").choose() for _ in range(2)]
+    fleet.of(0).bandit("banner").observe(choices[0].ticket, 1.0)
+    for _ in range(2):  # the second time by a snapshot
+        fleet.crash(0)
+        fleet.restart(0)
+        again = fleet.of(0).bandit("banner").observe(choices[0].ticket, 1.0)
+        assert (again.arm, again.duplicate) == (choices[0].arm, True)
+    late = fleet.of(0).bandit("banner").observe(choices[1].ticket, 1.0)
+    assert (late.arm, late.duplicate) == (choices[1].arm, False)
+    heads = {c.ticket.partition("-")[0] for c in (*choices, fleet.of(0).bandit("banner").choose())}
+    assert len(heads) == 2, "every start has a nonce of its own"

@@ -36,7 +36,18 @@ from coopbandits.testing.torture.world import World
 
 from ..bandits import CLUSTER as SHOP
 from ..bandits import Many, both
-from .test_entries import CLUSTER, LIAR, VICTIM, exchange, machine, number, row, settle, tell
+from .test_entries import (
+    CLUSTER,
+    LIAR,
+    VICTIM,
+    exchange,
+    machine,
+    notary,
+    number,
+    row,
+    settle,
+    tell,
+)
 
 HONEST = 2
 SIGNED = replace(SHOP, signed=True)
@@ -280,6 +291,35 @@ def test_certificates_of_before_make_room_for_renewed_ones(
         assert world.totals(agent)[2:].sum() == world.acknowledged[2:].sum() == 16
         assert not world.node(agent).refusals
         assert len(exchange(world, agent).notary.authors) <= 2 * cluster.max_agents  # type: ignore[union-attr]  # it signs
+
+
+def test_what_a_dead_agent_told_is_proven_however_often_others_renew(
+    certificates: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "certificates"
+    shutil.copytree(certificates, folder)
+    cluster = replace(CLUSTER, max_agents=4)
+    world = World(cluster, nx.complete_graph(4), certificates=folder)
+    world.pull(3, 5, 1.0)
+    settle(world)
+    gone = float(number(world, 3))
+    world.crash(3)
+    for turn in range(12):
+        issue(folder, ["n0"], force=True)
+        world.pull(0, turn, 0.5)
+        for _ in range(20):
+            world.step()
+    signing = exchange(world, 0).notary
+    assert signing is not None
+    assert signing.fingerprint == notary(world, 0).fingerprint, "that of the last renewal"
+    replica = world.node(2).replica
+    assert len(replica.certificates) <= 2 * len(replica.proofs) + 1
+    world.crash(2)
+    world.restart(2)
+    book = exchange(world, 2).book
+    assert book is not None
+    assert {gone, float(number(world, 0))} <= book.known.keys()
+    np.testing.assert_allclose(world.totals(2), world.acknowledged)
 
 
 def test_an_entry_without_author_is_one_more_agent(certificates: Path) -> None:

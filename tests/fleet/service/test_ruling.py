@@ -134,3 +134,16 @@ def test_a_program_hands_a_document_to_its_own_agent(tmp_path: Path) -> None:
         assert agent.cluster()["version"] == 3, "what was taken stays in force"
         with pytest.raises(ValueError, match="trusted here are none"):
             agent.adopt(to_json(signed(4)))
+
+
+def test_pulls_at_a_rate_that_a_document_has_raised_are_not_held_against_an_agent() -> None:
+    """After a restart: its neighbours believe them."""
+    fleet = world(nx.empty_graph(1), max_pulls_per_second=1.0)
+    service = service_of(fleet)
+    service.adopt(to_json(signed(1, settings={"max_pulls_per_second": 100.0})))
+    for _ in range(1200):  # more than the file allows since the epoch began
+        fleet.now += 0.01
+        service.choose()
+    fleet.crash(0)
+    fleet.restart(0)
+    service_of(fleet).choose()

@@ -13,6 +13,7 @@ import pytest
 from coopbandits.core import InputError
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.storage.events import Observed
+from coopbandits.fleet.storage.filesystem import OperatingSystem, Place
 from coopbandits.fleet.storage.journal import Journal
 
 WRITER = """
@@ -87,3 +88,22 @@ def test_a_kill_at_any_instant_loses_nothing_that_was_told(tmp_path: Path, delay
     first_number = int(journal.snapshot["number"]) + 1
     assert numbers == list(range(first_number, first_number + len(numbers)))
     assert first_number - 1 + len(numbers) - int(told[-1]) in (0, 1)
+
+
+def test_what_is_appended_while_a_journal_is_rewritten_is_no_other_journal(tmp_path: Path) -> None:
+    """The rewriting thread looks at the file, and the event loop goes on before it compares."""
+
+    class Meanwhile(OperatingSystem):
+        def place(self, path: Path) -> Place | None:
+            found = super().place(path)
+            if news and path == disk.path:
+                disk.append(news.pop())
+            return found
+
+    news: list[bytes] = []
+    disk = FileDisk(tmp_path, files=Meanwhile())
+    disk.prepare(b"one")
+    disk.switch(b"")
+    news.append(b" and two")
+    disk.prepare(b"three")
+    disk.check()

@@ -45,7 +45,7 @@ class Author(NamedTuple):
 
 
 class Book(Protocol):
-    """Keeps what others have signed."""
+    """Keeps what was signed."""
 
     def fingerprints(self) -> set[bytes]:
         """Return those of the certificates behind what it keeps."""
@@ -129,6 +129,10 @@ class Notary:
         except (InputError, OSError, ValueError, TypeError) as error:
             log.warning("going on with the key of before: %s", error)
 
+    def fingerprint_of(self, certificate: bytes) -> bytes:
+        """Return what proofs name a certificate by."""
+        return sha256(certificate).digest()[:FINGERPRINT]
+
     def learn(self, certificate: bytes) -> bytes:
         """Keep an author's certificate, in DER form; return its fingerprint.
 
@@ -137,7 +141,7 @@ class Notary:
         InputError
             It is no certificate by the fleet's authority, of one name, on the curve P-256.
         """
-        fingerprint = sha256(certificate).digest()[:FINGERPRINT]
+        fingerprint = self.fingerprint_of(certificate)
         if fingerprint in self.authors:
             return fingerprint
         if len(self.authors) >= self.max_authors:
@@ -166,7 +170,7 @@ class Notary:
         kept = {
             key: each
             for key, each in self.authors.items()
-            if key in needed or each.name == self.node  # what it published may be older
+            if key in needed or key == self.fingerprint
         }
         self.authors.clear()  # others look at this very one
         self.authors.update(kept)

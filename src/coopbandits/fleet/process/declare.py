@@ -105,7 +105,7 @@ def open_kept(
     origin = {"word": word, "number": entry_number(number(config.id), word >> 16)}
     journal = Journal(disk, identity, origin)
 
-    def make(which: int, told: Declared, chapter: Journal) -> BanditReplica:
+    def make(which: int, told: Declared, chapter: Journal, nonce: int) -> BanditReplica:
         bandit = from_journal(cluster, told.name, which, told.shared)
         replica = BanditReplica(
             chapter,
@@ -114,13 +114,13 @@ def open_kept(
             Tickets(config.max_open_tickets, config.ticket_lifetime, journal.origin["word"]),
             bandit.settings.scale,
             clock(),
-            words(),
+            nonce,
             told.arms,
         )
         replica.declared = replica.declared or told
         return replica
 
-    return Bandits(journal, make)
+    return Bandits(journal, make, words)
 
 
 def declare(bandits: Bandits, declared: Iterable[BanditConfig], *, write: bool) -> None:

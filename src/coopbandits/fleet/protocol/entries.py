@@ -43,7 +43,7 @@ from coopbandits.core.aggregate.entries import (
 )
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.notary import Notary, Signing
+from coopbandits.fleet.identity.notary import FINGERPRINT, Notary, Signing
 from coopbandits.fleet.protocol.frames import Fields
 from coopbandits.fleet.protocol.orders import Orders
 from coopbandits.fleet.protocol.peers import Greeted, Peer
@@ -106,6 +106,7 @@ class EntryExchange:
         if self.notary is not None:
             self.book = ProofBook(self.notary, signing.number_of, signing.interval, claims)
             self.book.restore(replica, self.machine)
+            self.notary.books.add(self)
         self.orders = Orders()
         self.revoked: frozenset[int] = frozenset()
         self.published: Proven | None = None
@@ -121,6 +122,10 @@ class EntryExchange:
         self._said: dict[float, bytes | None] = {}  # what was signed, by version
         self._oldest_said = -1.0
         self._renumberings = 0
+
+    def fingerprints(self) -> set[bytes]:
+        """Return that of the certificate behind the own entry; it may have been renewed since."""
+        return set() if self.published is None else {self.published.proof[:FINGERPRINT]}
 
     def _own(self) -> Vector:
         own = self.machine.entry(self.machine.number)

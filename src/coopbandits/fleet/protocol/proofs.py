@@ -93,26 +93,35 @@ class ProofBook:
         return {told.proof[:FINGERPRINT] for told in self.known.values()}
 
     def restore(self, replica: Replica, machine: Attributed) -> None:
-        """Check again what the journal has kept; what no longer holds is left out."""
-        for certificate in replica.certificates:
-            with suppress(InputError):  # of an authority of before
-                self.notary.learn(certificate)
-        for number, proof in list(replica.proofs.items()):
-            held, author = machine.entry(number), self.author(proof)
-            if held is None:
-                del replica.proofs[number]  # of what was never believed
-            if held is None or author is None or not self.notary.holds(held.tobytes(), proof):
+        """Check again what the journal has kept; what no longer holds is not passed on."""
+        for number in [each for each in replica.proofs if machine.entry(each) is None]:
+            del replica.proofs[number]  # of what was never believed
+        replica.certificates = self._needed(replica)
+        behind = {self.notary.fingerprint_of(each): each for each in replica.certificates}
+        for number, proof in replica.proofs.items():
+            # One by one: where there is little room, what is behind nothing yet is dropped.
+            with suppress(InputError, KeyError):  # of an authority of before, or none at all
+                self.notary.learn(behind[proof[:FINGERPRINT]])
+            author, held = self.author(proof), machine.entry(number)
+            if author is None or held is None:
                 continue
-            (version,) = machine.versions(held[None])
-            self._keep(number, author, Proven(held.tobytes(), version, proof))
-        needed = self.fingerprints()
-        idle = {each.certificate for key, each in self.notary.authors.items() if key not in needed}
-        replica.certificates = [each for each in replica.certificates if each not in idle]
+            if self.notary.holds(held.tobytes(), proof):
+                (version,) = machine.versions(held[None])
+                self._keep(number, author, Proven(held.tobytes(), version, proof))
+            elif number < AUTHORED:  # of more pulls than were believed; its owner is the same
+                self.claims.owners.setdefault(float(number), float(author))
+
+    def _needed(self, replica: Replica) -> list[bytes]:
+        """Return the certificates behind the proofs that the journal has."""
+        needed = {proof[:FINGERPRINT] for proof in replica.proofs.values()}
+        return [each for each in replica.certificates if self.notary.fingerprint_of(each) in needed]
 
     def fresh(self, replica: Replica) -> tuple[dict[int, bytes], list[bytes]]:
         """Return proofs by number, and certificates, that the journal does not have yet."""
         if not self._fresh:
             return self._fresh, []
+        if len(replica.certificates) > 2 * len(replica.proofs):  # with those from before renewals
+            replica.certificates = self._needed(replica)
         prints = {proof[:FINGERPRINT] for proof in self._fresh.values()}
         found = [self.notary.authors[each].certificate for each in sorted(prints)]
         return self._fresh, [each for each in found if each not in replica.certificates]

@@ -93,7 +93,7 @@ class ApplicationService:
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
         rate = self.cluster.max_pulls_per_second
         self.allowance = Allowance(rate, self.choosing, self.observing)
-        node.settings.keeper.join(f"pace of {self.declared.name}", self.allowance)
+        node.settings.keeper.join(f"pace of {self.declared.number}", self.allowance)
 
     def take(self, bandit: BanditConfig) -> None:
         """Go by this declaration from now on."""
@@ -111,8 +111,12 @@ class ApplicationService:
         self.names = self.menu.names
 
     def _pace(self, made: int) -> Pace:
+        """Return a pace by all pulls since the epoch began: those that neighbours believe."""
         cluster, now = self.cluster, self.node.clock()
-        return Pace(cluster.max_pulls_per_second, now - cluster.epoch, made, now)
+        document, rate = self.node.settings.keeper.document, cluster.max_pulls_per_second
+        if document is not None:
+            rate = document.settings.get("max_pulls_per_second", rate)
+        return Pace(rate, now - cluster.epoch, made, now)
 
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
+from msgspec import structs
+
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.storage.disk import Disk, DiskError
 from coopbandits.fleet.storage.events import Declared, Event, Purged, Replaced
@@ -79,8 +81,9 @@ class Chapter:
     mend = shorten = renew
 
 
-MakeReplica = Callable[[int, Declared, Journal], BanditReplica]
-"""Makes the replica of a bandit from its number, a declaration and what was written of it."""
+MakeReplica = Callable[[int, Declared, Journal, int], BanditReplica]
+"""Makes the replica of a bandit from its number, a declaration, what was written of it, and a nonce
+for its tickets."""
 
 
 class Declaration(NamedTuple):
@@ -100,6 +103,8 @@ class Bandits:
         What happened so far.
     make : callable
         Makes a replica.
+    words : callable
+        Returns 64 random bits.
 
     Attributes
     ----------
@@ -108,8 +113,8 @@ class Bandits:
         retired. Replicas know arms that were left out since, too.
     """
 
-    def __init__(self, journal: Journal, make: MakeReplica) -> None:
-        self.journal, self._make = journal, make
+    def __init__(self, journal: Journal, make: MakeReplica, words: Callable[[], int]) -> None:
+        self.journal, self._make, self._words = journal, make, words
         kept: dict[int, Any] = journal.snapshot.get("bandits", {})
         self.active: dict[int, set[int]] = {}
         self.replicas: dict[int, BanditReplica] = {}
@@ -131,13 +136,18 @@ class Bandits:
                 f"the journal tells of bandit {number}, and not what that is; restore the folder "
                 "from a backup, or move it away to start anew"
             )
-        return self._made(number, declared, state or {}, events)
+        return self._made(number, declared, state or {}, events, self._words())
 
     def _made(
-        self, number: int, declared: Declared, state: dict[str, Any], events: list[Event]
+        self,
+        number: int,
+        declared: Declared,
+        state: dict[str, Any],
+        events: list[Event],
+        nonce: int,
     ) -> BanditReplica:
         chapter = Chapter(self.journal, number, state, events)
-        return self._make(number, declared, cast("Journal", chapter))
+        return self._make(number, declared, cast("Journal", chapter), nonce)
 
     @property
     def rounds(self) -> int:
@@ -167,7 +177,7 @@ class Bandits:
         DiskError
             They could not be written, and so none of them was taken.
         """
-        news = list(news)
+        news = [self._with_nonce(one) for one in news]
         if write:
             with self.journal.together():  # before any takes effect: a purge cannot be taken back
                 for one in news:
@@ -175,6 +185,12 @@ class Bandits:
                         self.journal.append(event, one.number)
         for one in news:
             self._take(one)
+
+    def _with_nonce(self, one: Declaration) -> Declaration:
+        """Name the tickets of a bandit that is new by what the journal says: a crash may follow."""
+        if one.number in self.replicas:
+            return one
+        return one._replace(declared=structs.replace(one.declared, nonce=self._words() or 1))
 
     def _events(self, one: Declaration) -> Iterator[Event]:
         number, declared, purged = one
@@ -192,7 +208,7 @@ class Bandits:
     def _take(self, one: Declaration) -> None:
         number, declared, purged = one
         if number not in self.replicas:
-            replica = self._made(number, declared, {}, [declared])
+            replica = self._made(number, declared, {}, [declared], declared.nonce)
             replica.incarnation = max(replica.incarnation, self.incarnation)
             self.replicas[number] = replica
         elif self._is_news(declared, number):

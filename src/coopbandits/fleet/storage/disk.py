@@ -272,8 +272,9 @@ class FileDisk:
 
     def _check_owned(self) -> None:
         """Refuse to write where somebody else's journal may be."""
+        least = self._size  # another thread may be appending
         here = self._look()
-        if here is not None and not self._is_ours(here, self._size):
+        if here is not None and not self._is_ours(here, least):
             raise DoubtError(self._misplaced())
 
     def _look(self) -> Place | None:

@@ -61,12 +61,14 @@ class Declared(msgspec.Struct, frozen=True):
     """A bandit was declared: its name, what its state depends on, and its arms.
 
     Arms are names by id. Those that are new come behind those of before, also where a neighbour
-    told of them and they have no name here; those that are left out are kept.
+    told of them and they have no name here; those that are left out are kept. A bandit that is new
+    while the agent runs has a nonce for its tickets; at a start the snapshot tells of that.
     """
 
     name: str
     shared: dict[str, Any]
     arms: dict[int, str]
+    nonce: int = 0
 
 
 class Purged(msgspec.Struct, frozen=True):

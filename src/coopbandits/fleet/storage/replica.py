@@ -309,12 +309,13 @@ class Replica:
     def _apply(self, event: Event, *, replaying: bool = False) -> None:
         match event:  # most frequent first
             case Ended(messages, proofs, certificates, tick):
-                self._keep(proofs, certificates)
                 try:
                     self._end_round({j: np.frombuffer(m) for j, m in messages.items()}, tick)
                 except InputError:
                     if not replaying:  # refused then as now
                         raise
+                else:
+                    self._keep(proofs, certificates)
             case Spoke():
                 self._speak()
             case Chose(arm, now, context):
@@ -371,6 +372,8 @@ class Replica:
 
     def _declare(self, declared: Declared) -> None:
         self.declared = declared
+        if declared.nonce:
+            self.tickets.begin(declared.nonce)
         known = range(len(self.arms))
         added = declared.arms.keys() - self.arms.keys()
         self.arms |= {arm: name or self.arms.get(arm, "") for arm, name in declared.arms.items()}

@@ -43,12 +43,16 @@ class VirtualNotary(Notary):
     def refresh(self) -> None:
         """Do nothing: there are no files."""
 
+    def fingerprint_of(self, certificate: bytes) -> bytes:
+        """Return what proofs name a certificate by."""
+        return blake2b(certificate, digest_size=FINGERPRINT).digest()
+
     def learn(self, certificate: bytes) -> bytes:
         """Keep an author's certificate; return its fingerprint."""
         name = certificate[16:].decode("utf-8", "replace")
         if certificate != certificate_of(name):
             raise InputError("a certificate that the fleet's authority has not signed")
-        fingerprint = blake2b(certificate, digest_size=FINGERPRINT).digest()
+        fingerprint = self.fingerprint_of(certificate)
         self.authors[fingerprint] = VirtualAuthor(name, certificate)  # type: ignore[assignment]  # a stand-in
         return fingerprint
 
