@@ -79,6 +79,48 @@ def test_every_problem_of_ours_drifts_differs_and_is_played(problem: cb.Problem)
     assert result.regret.values[..., -1] > 0
 
 
+PARETO = cb.ParetoBandit([1.5, 2.0, 2.5], [1.0, 1.1, 1.2], cap=20.0, sigma=2.0)
+UNEVEN = [
+    cb.GaussianBandit([1.0, 0.8, 0.5], [1.0, 2.0, 3.0]),
+    PARETO,
+    cb.StudentTBandit([1.0, 2.0, 0.5], [3.0, 4.0, 5.0], [1.0, 2.0, 3.0], cap=9.0, sigma=2.0),
+]
+TURNED = {
+    "gaussian": cb.GaussianBandit([0.5, 1.0, 0.8], [3.0, 1.0, 2.0]),
+    "pareto": cb.ParetoBandit([2.5, 1.5, 2.0], [1.2, 1.0, 1.1], cap=20.0, sigma=2.0),
+    "student-t": cb.StudentTBandit(
+        [0.5, 1.0, 2.0], [5.0, 3.0, 4.0], [3.0, 1.0, 2.0], cap=9.0, sigma=2.0
+    ),
+}
+
+
+@pytest.mark.parametrize("problem", EVERY + UNEVEN, ids=lambda problem: type(problem).__name__)
+def test_other_places_and_other_means_make_another_cell(problem: cb.Problem) -> None:
+    def cell(of: cb.Problem) -> str:
+        return cb.Cell(of, cb.Network.from_spec("cycle:3"), cb.IndependentUCB(), 10).id
+
+    turned = problem.turned(np.array([2, 0, 1]))
+    others = [turned] if problem is PARETO else [turned, problem.moved([0.01] * 3)]
+    assert problem not in others
+    assert cell(problem) not in {cell(other) for other in others}
+    back = turned.turned(np.array([1, 2, 0]))
+    assert (back, cell(back)) == (problem, cell(problem))
+    groups = [cb.sites(problem, groups=[problem, other]) for other in (problem, *others)]
+    assert len({cell(world) for world in groups}) == len(groups)
+
+
+@pytest.mark.parametrize("problem", UNEVEN, ids=lambda problem: type(problem).__name__)
+def test_settings_of_arms_go_where_the_arms_go(problem: cb.Problem) -> None:
+    turned, made = problem.turned(np.array([2, 0, 1])), TURNED[problem.describe()["problem"]]
+    assert turned.describe() == made.describe()
+    np.testing.assert_array_equal(turned.kernel_form().table, made.kernel_form().table)
+
+
+def test_a_log_that_is_turned_counts_its_rewards_at_their_arms() -> None:
+    turned = cb.LoggedBandit({"a": [0, 1, 1], "b": [2, 3], "c": [1]}).turned(np.array([2, 0, 1]))
+    assert turned.num_rewards == (1, 3, 2)
+
+
 class Plain(cb.Problem):
     """Rewards of one's own that read nothing but the mean."""
 

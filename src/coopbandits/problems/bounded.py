@@ -57,6 +57,7 @@ class BetaBandit(Problem):
     """
 
     family: ClassVar[str] = "bernoulli"
+    _by_arm: ClassVar[tuple[str, ...]] = ("a", "b")
 
     def __init__(self, a: ArrayLike, b: ArrayLike) -> None:
         self.a, self.b = arm_values("a", a), arm_values("b", b)
@@ -72,8 +73,10 @@ class BetaBandit(Problem):
         super().__init__([x / (x + y) for x, y in shapes], sigma, RewardForm(LINEAR, table))
 
     def describe(self) -> dict[str, Any]:
-        """Return the shape parameters."""
-        return {"problem": "beta", "a": self.a.tolist(), "b": self.b.tolist()}
+        """Return the shape parameters, and the means where these were moved from theirs."""
+        was_moved = bool((self.means != self.a / (self.a + self.b)).any())
+        means = {"means": self.means.tolist()} if was_moved else {}
+        return {"problem": "beta", "a": self.a.tolist(), "b": self.b.tolist(), **means}
 
 
 class BoundedBandit(Problem):

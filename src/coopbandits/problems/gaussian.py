@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,6 +37,8 @@ class GaussianBandit(Problem):
     >>> GaussianBandit(means=[1.0, 0.8, 0.8], sigma=[2.0, 0.1, 0.1])
     GaussianBandit(means=[1.0, 0.8x2], sigma=[2.0, 0.1x2])
     """
+
+    _by_arm: ClassVar[tuple[str, ...]] = ("sigmas",)
 
     def __init__(self, means: ArrayLike, sigma: ArrayLike = 1.0) -> None:
         locations = arm_values("means", means)

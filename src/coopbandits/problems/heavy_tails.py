@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,6 +46,8 @@ class ParetoBandit(Problem):
     >>> ParetoBandit([1.5, 2.0], cap=100.0).means.round(4)
     array([2.8 , 1.99])
     """
+
+    _by_arm: ClassVar[tuple[str, ...]] = ("shapes", "scales")
 
     def __init__(
         self,
@@ -112,6 +114,8 @@ class StudentTBandit(Problem):
     >>> StudentTBandit([1.0, 0.8], cap=20.0, sigma=2.0)
     StudentTBandit(means=[1.0, 0.8], sigma=2.0)
     """
+
+    _by_arm: ClassVar[tuple[str, ...]] = ("degrees", "scales")
 
     def __init__(
         self,

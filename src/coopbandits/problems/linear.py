@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -162,13 +162,13 @@ class LinearBandit(Problem):
             )
         return theta
 
-    def moved(self, change: ArrayLike) -> LinearBandit:
+    def moved(self, change: ArrayLike) -> Self:
         """Return the same contexts with another θ, changed by as many numbers as it has."""
         other = copy(self)
         other.theta = frozen(_coefficients(self.theta + np.asarray(change, dtype=np.float64)))
         return other
 
-    def turned(self, places: NDArray[np.int64]) -> LinearBandit:
+    def turned(self, places: NDArray[np.int64]) -> Self:
         """Return the same problem with the models of arms in other places."""
         if not self.one_context:
             raise InputError(

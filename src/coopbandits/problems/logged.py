@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,12 @@ class LoggedBandit(Problem):
         piece = self._like(np.array([*map(_mean, parts)]), _step_table(parts))
         piece.num_rewards, piece._log = tuple(part.size for part in parts), None
         return piece
+
+    def turned(self, places: NDArray[np.int64]) -> Self:
+        """Return the same rewards at other arms; names stay where they are."""
+        other = super().turned(places)
+        other.num_rewards = tuple(self.num_rewards[place] for place in places)
+        return other
 
     def describe(self) -> dict[str, Any]:
         """Return names, counts, sigma and a digest of the rewards."""

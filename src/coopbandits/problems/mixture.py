@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,6 +60,12 @@ class MixtureBandit(Problem):
     def moved(self, change: ArrayLike) -> MixtureBandit:
         """Return a mixture of the same problems, each moved."""
         return MixtureBandit(self.weights, [problem.moved(change) for problem in self.problems])
+
+    def turned(self, places: NDArray[np.int64]) -> Self:
+        """Return a mixture of the same problems, the arms of each in other places."""
+        other = super().turned(places)
+        other.problems = tuple(problem.turned(places) for problem in self.problems)
+        return other
 
     def reward_function(self) -> Reward:
         """Return the functions of all problems, the first beside the mixture of the others."""

@@ -93,6 +93,8 @@ class Problem(ABC):
     family: ClassVar[str] = "gaussian"
     _ragged: ClassVar[bool] = False
     """Whether rows of numbers say themselves how long they are, so that more may follow."""
+    _by_arm: ClassVar[tuple[str, ...]] = ()
+    """Settings with one number per arm, which go where the arms go."""
     _unread: ClassVar[frozenset[str]] = frozenset()
     """What a subclass must not write, since engines know rewards without asking for it."""
     reward: ClassVar[Any] = None
@@ -284,9 +286,12 @@ class Problem(ABC):
             within(f"in {owner}, the mean", means, 0.0, 1.0)
         return means
 
-    def turned(self, places: NDArray[np.int64]) -> Problem:
+    def turned(self, places: NDArray[np.int64]) -> Self:
         """Return the same problem with arms in other places."""
-        return self._like(self.means[places], self._form.table[places])
+        other = self._like(self.means[places], self._form.table[places])
+        for name in self._by_arm:
+            setattr(other, name, frozen(getattr(self, name)[places]))
+        return other
 
     def _like(self, means: NDArray[np.float64], table: NDArray[np.float64]) -> Self:
         """Return the same problem with other means and rows, which must belong together."""
