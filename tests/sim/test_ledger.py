@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
+from coopbandits.sim import compare
 from coopbandits.sim.ledger import Ledger, run_cell
+from coopbandits.sim.stop import read_stop
 
 PROBLEM = cb.GaussianBandit([1.0, 0.5])
 NETWORK = cb.Network.from_spec("star:4")
@@ -246,6 +248,33 @@ def test_a_stored_cell_can_be_loaded(tmp_path: Path, result: cb.Result) -> None:
     assert ledger.load(dataclasses.replace(CELL, seed=4)) is None
     assert [path.name for path in (tmp_path / "cells").iterdir()] == [CELL.id]
     assert {path.name for path in ledger.path(CELL).iterdir()} == {"result.nc", "meta.json"}
+
+
+def _path(names: str, **attributes: str) -> cb.Network:
+    graph = nx.path_graph(list(names))
+    for name, values in attributes.items():
+        nx.set_node_attributes(graph, dict(zip(names, values, strict=True)), name)
+    return cb.Network(graph)
+
+
+@pytest.mark.parametrize(
+    "network", [_path("xyz", town="klm"), _path("abc"), cb.Network(nx.path_graph(3))]
+)
+def test_agents_have_the_names_of_the_cell_that_is_asked_for(
+    tmp_path: Path, network: cb.Network
+) -> None:
+    policies = [cb.parse_policy(name) for name in ("independent-ts", "flood-ts")]
+    stop = read_stop("0.9")
+    first = cb.Cell(PROBLEM, _path("abc", color="rgb"), policies[0], 30, stop=stop)
+    other, rival = (cb.Cell(PROBLEM, network, policy, 30, stop=stop) for policy in policies)
+    assert other.id == first.id
+    ledger = Ledger(tmp_path)
+    ledger.store(first, run_cell(first))
+    again = ledger.load(other)
+    assert again is not None
+    assert again.dataset.identical(run_cell(other).dataset)
+    (both,) = compare([(other, again), (rival, run_cell(rival))]).values()
+    assert both.dataset.sizes["policy"] == 2
 
 
 def test_a_cell_is_never_seen_half_written(

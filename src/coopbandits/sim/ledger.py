@@ -19,6 +19,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
+import xarray as xr
+
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy
@@ -29,7 +31,7 @@ from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.engine import AUTO
-from coopbandits.sim.labels import arm_labels, policy_code, shared_settings
+from coopbandits.sim.labels import AXES, agent_labels, arm_labels, policy_code, shared_settings
 from coopbandits.sim.setup import (
     COUNTS,
     PRECISIONS,
@@ -132,8 +134,7 @@ class Ledger:
             result = Result.load(self.path(cell))
         except InputError:
             return None
-        # Names of arms are no part of the id: they may have changed since.
-        return Result(result.dataset.assign_coords(arm=arm_labels(cell.problem)), result.meta)
+        return Result(_renamed(result.dataset, cell), result.meta)
 
     def store(self, cell: Cell, result: Result) -> None:
         """Write a finished cell: into a temporary folder first, then renamed."""
@@ -166,6 +167,16 @@ class Ledger:
 
     def _note(self, cell: Cell) -> Path:
         return self.folder / "quarantine" / f"{cell.id}.json"
+
+
+def _renamed(data: xr.Dataset, cell: Cell) -> xr.Dataset:
+    """Name arms and agents as the cell does: names are no part of its id, and may have changed."""
+    data = data.assign_coords(arm=arm_labels(cell.problem))
+    if "agent" not in data.dims:
+        return data
+    old = [name for name, coord in data.coords.items() if coord.dims == ("agent",)]
+    taken = {*data.data_vars, *AXES}
+    return data.drop_vars(old).assign_coords(agent_labels(cell.network, taken))
 
 
 def _remove(path: Path) -> None:
