@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -272,6 +273,27 @@ def test_run(call: Call, tmp_path: Path, experiment: tuple[str, ...]) -> None:
     assert again == outcome
     assert cells_of(out) == before
     assert {path.name for path in out.iterdir()} == {"cells", "cycle-4", "star-5", "summary.csv"}
+
+
+def test_run_cuts_long_names_of_folders_and_writes_the_table_first(
+    call: Call,
+    tmp_path: Path,
+    experiment: tuple[str, ...],
+    dask: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"a{'é' * 100}", f"a{'é' * 100}, seed 2", "x" * 120]
+
+    def long(results: list[tuple[Cell, Result]]) -> dict[str, Result]:
+        assert (tmp_path / "out" / "summary.csv").exists()
+        return dict(zip(names, [result for _, result in results], strict=False))
+
+    monkeypatch.setattr("coopbandits.cli.simulations.compare", long)
+    outcome = call(*experiment, *dask)
+    assert outcome.status == 0, outcome.err
+    folders = sorted(path.parent.name for path in (tmp_path / "out").glob("*/report.html"))
+    digits = [hashlib.sha256(name.encode()).hexdigest()[:8] for name in names[:2]]
+    assert folders == sorted([*(f"a{'é' * 59}-{each}" for each in digits), "x" * 120])
 
 
 def test_run_with_overrides_and_dask(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -32,6 +33,9 @@ from coopbandits.sim.engine import NAMES
 from coopbandits.sim.setup import PRECISIONS, Setup, recorded_rounds
 from coopbandits.sim.simulate import plan, play
 from coopbandits.sim.stop import read_stop
+
+LONGEST_NAME = 120
+"""Bytes of a group's name that become the name of its folder."""
 
 app = typer.Typer()
 
@@ -152,17 +156,27 @@ def run_command(
             done = sweep(cells, out, executor, workers=workers, retry=retry)
     except SweepInterrupted as stop:
         raise typer.Exit(say(str(stop), 130)) from None
+    # Before the figures, which take longer and may fail.
+    table = done.to_csv(out / "summary.csv", pool_seeds=pool_seeds) if done.results else None
     for name, result in compare(done.results).items():
         typer.echo(f"\n{name}")
-        folder = out / re.sub(r"[^\w.=-]+", "-", name)
+        folder = out / _folder_name(name)
         typer.echo(result.summary())
         drawn = _draw(result, folder)
         result.plot_traffic(path=folder / "traffic.svg")
         typer.echo(f"written to {folder}: {drawn}, traffic.svg")
-    if done.results:
-        table = done.to_csv(out / "summary.csv", pool_seeds=pool_seeds)
+    if table:
         typer.echo(f"\nall cells in one table: {table}")
     name_failures(done)
+
+
+def _folder_name(name: str) -> str:
+    """Return the name of a group as a folder can have it: file systems take 255 bytes at most."""
+    plain = re.sub(r"[^\w.=-]+", "-", name)
+    if len(plain.encode()) <= LONGEST_NAME:
+        return plain
+    begin = plain.encode()[:LONGEST_NAME].decode(errors="ignore")  # no half of a character
+    return f"{begin}-{sha256(name.encode(errors='backslashreplace')).hexdigest()[:8]}"
 
 
 def _deliver(result: Result, out: Path, figures: bool) -> str:
