@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
+from coopbandits.dashboard.stored import StoredRun
 from coopbandits.sim import compare, merge
 from coopbandits.sim.ledger import run_cell
 
@@ -42,6 +43,18 @@ def test_cells_that_differ_in_policy_are_joined() -> None:
     (difference,) = joined.summary().differences
     assert (difference.first, difference.second) == ("dducb", "independent-ucb")
     assert not np.isnan(difference.p_value)
+
+
+@pytest.mark.parametrize("keep", ["watch", "arms"])
+def test_what_is_kept_is_joined_in_the_form_of_one_simulation(keep: str) -> None:
+    def keeping(*policies: cb.Policy) -> cb.Result:
+        return cb.simulate(PROBLEM, CYCLE, policies, 40, 3, 0, progress=False, keep=keep)
+
+    joined, together = merge([keeping(DDUCB), keeping(ALONE)]), keeping(DDUCB, ALONE)
+    assert joined.dataset.identical(together.dataset)
+    assert list(joined.dataset.data_vars) == list(together.dataset.data_vars)
+    if keep == "watch":
+        assert StoredRun(joined).scene() == StoredRun(together).scene()
 
 
 def test_the_order_of_policies_is_the_order_given() -> None:

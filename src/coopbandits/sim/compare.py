@@ -74,7 +74,17 @@ def merge(results: Sequence[Result]) -> Result:
     # What an older result has not recorded yet is left out.
     common = set.intersection(*(set(result.dataset.data_vars) for result in results))
     kept = [name for name in results[0].dataset.data_vars if name in common]
-    return Result(xr.concat([result.dataset[kept] for result in results], dim="policy"), meta)
+    return Result(_joined([result.dataset[kept] for result in results]), meta)
+
+
+def _joined(data: list[xr.Dataset]) -> xr.Dataset:
+    """Join along policies; what has no such axis follows from the settings, and stands once."""
+    shared = [name for name, values in data[0].data_vars.items() if "policy" not in values.dims]
+    joined = xr.concat(
+        [each.drop_vars(shared) for each in data],
+        "policy", data_vars="all", coords="different", compat="equals",
+    )  # fmt: skip
+    return joined.assign(data[0][shared].data_vars)
 
 
 def _without_policies(settings: dict[str, Any]) -> dict[str, Any]:
