@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import networkx as nx
 import numpy as np
+import pytest
 
-from coopbandits import DDUCB, GaussianBandit, IndependentUCB, Network
-from coopbandits.sim.labels import label, network_settings, settings
+from coopbandits import (
+    DDUCB,
+    GaussianBandit,
+    IndependentUCB,
+    InputError,
+    Network,
+    parse_policy,
+    simulate,
+    sites,
+)
+from coopbandits.sim.labels import TAKEN, label, network_settings, settings
 from coopbandits.sim.record import Record, Task
 from coopbandits.sim.setup import Setup
 
@@ -70,6 +81,29 @@ def test_settings_are_plain_data() -> None:
     assert {key: found[key] for key in ("horizon", "runs", "seed", "rounds", "keep")} == {
         "horizon": 4, "runs": 9, "seed": 6, "rounds": [2, 4], "keep": "agents",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["arms", "agent_regret", "stop_round", "watch_means", "stage"])
+def test_an_attribute_of_nodes_is_never_read_as_what_was_not_kept(name: str) -> None:
+    graph = nx.path_graph(3)
+    nx.set_node_attributes(graph, "mine", name)
+    result = simulate(PROBLEM, Network(graph), IndependentUCB(), 9, keep="agents", progress=False)
+    assert name not in result.dataset
+    assert result.dataset[f"node_{name}"].values.tolist() == ["mine"] * 3
+    with pytest.raises(InputError, match="single arms were not kept"):
+        _ = result.arms
+    with pytest.raises(InputError, match="regret of single agents was not kept"):
+        _ = result.agent_regret
+
+
+def test_all_that_a_result_may_have_is_taken() -> None:
+    told: dict[str, Any] = {"faults": "loss=0.1", "stop": "0.9", "progress": False}
+    world, policy = sites(PROBLEM, 0.1), parse_policy("flood-ts")
+    for keep in ("arms", "watch"):
+        pair = simulate(world, NETWORK, policy, 9, keep=keep, **told | {"stop": None})
+        plain = simulate(PROBLEM, NETWORK, policy, 9, keep=keep, **told)
+        for found in (pair.dataset, plain.dataset):
+            assert {*found.variables, *found.dims} <= TAKEN
 
 
 def test_networks_are_told_apart() -> None:

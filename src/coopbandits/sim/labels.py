@@ -21,7 +21,7 @@ from coopbandits.results.storage import FORMAT, environment
 from coopbandits.sim.digest import own_code
 from coopbandits.sim.record import Record, Task, join
 from coopbandits.sim.setup import PRECISIONS, Setup
-from coopbandits.sim.watch import COMPRESSED, frame_rounds, surroundings
+from coopbandits.sim.watch import COMPRESSED, WATCHED, frame_rounds, surroundings
 
 if TYPE_CHECKING:
     from coopbandits.sim.ledger import Cell
@@ -29,7 +29,26 @@ if TYPE_CHECKING:
 NUL = "\N{SYMBOL FOR NULL}"
 """Stands for the character that ends texts in files."""
 
-AXES = ("policy", "run", "round", "arm", "agent", "pull", "frame", "link", "end")
+AXES = (
+    "policy", "run", "round", "arm", "agent", "pull", "frame", "link", "end", "stage", "change",
+)  # fmt: skip
+CURVE = ("policy", "run", "round")
+DIMS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("regret", "global_regret", "worst_regret", "realized_regret"), CURVE),
+    "values_sent": CURVE,
+    "messages_sent": ("policy", "run"),
+    "pulls": ("policy", "run", "arm"),
+    "agent_pulls": ("policy", "run", "agent", "arm"),
+    "agent_regret": ("policy", "run", "agent", "round"),
+    "arms": ("policy", "run", "agent", "pull"),
+    **dict.fromkeys(("site_ratio", "site_spread"), ("policy", "run")),
+    **dict.fromkeys(("stop_round", "stop_arm", "stop_wrong"), ("policy", "run", "agent")),
+    **dict.fromkeys(("messages_delivered", "messages_late", "messages_lost"), ("policy", "run")),
+}
+"""Every quantity that a result may have, and its axes."""
+
+TAKEN = frozenset({*AXES, *DIMS, *WATCHED})
+"""What no attribute of nodes is called: it would be read as a quantity that was not kept."""
 
 
 def label(
@@ -55,7 +74,7 @@ def label(
         "round": setup.rounds,
         "arm": arm_labels(setup.problem),
         **({"frame": _frame_rounds(setup)} if setup.keep == "watch" else {}),
-        **(agent_labels(setup.network, {*data, *AXES}) if setup.keep or setup.stop else {}),
+        **(agent_labels(setup.network) if setup.keep or setup.stop else {}),
     }
     meta = {
         "format": FORMAT,
@@ -74,7 +93,7 @@ def arm_labels(problem: Problem) -> Any:
     return numbers if names is None or names == tuple(map(str, numbers)) else storable(names)
 
 
-def agent_labels(network: Network, taken: set[str]) -> dict[str, Any]:
+def agent_labels(network: Network) -> dict[str, Any]:
     """Return coordinates of agents: names that are more than numbers, and the nodes' attributes.
 
     An attribute whose name is taken, or that files cannot have, is called ``node_…``.
@@ -84,7 +103,7 @@ def agent_labels(network: Network, taken: set[str]) -> dict[str, Any]:
         found["agent"] = agent_names(network.labels)
     for name, values in network.attributes.items():
         name = name.replace("/", "_").replace("\0", NUL)  # a slash would be a folder of the file
-        while name in taken or name in found or name in ("", ".", ".."):
+        while name in TAKEN or name in found or name in ("", ".", ".."):
             name = f"node_{name}"
         found[name] = ("agent", storable(values))
     return found
@@ -207,30 +226,21 @@ def _frame_rounds(setup: Setup) -> Any:
 
 
 def _variables(setup: Setup) -> dict[str, tuple[str, ...]]:
-    curve = ("policy", "run", "round")
-    kept: dict[str, tuple[str, ...]] = {}
-    if setup.keep:
-        kept["agent_pulls"] = ("policy", "run", "agent", "arm")
-    if setup.keep in ("curves", "arms"):
-        kept["agent_regret"] = ("policy", "run", "agent", "round")
-    if setup.keep == "arms":
-        kept["arms"] = ("policy", "run", "agent", "pull")
-    if setup.sees_sites:
-        kept |= dict.fromkeys(("site_ratio", "site_spread"), ("policy", "run"))
-    if setup.stop:
-        kept |= dict.fromkeys(("stop_round", "stop_arm", "stop_wrong"), ("policy", "run", "agent"))
-    if setup.faults or setup.clocks:
-        kept |= {f"messages_{name}": ("policy", "run") for name in ("delivered", "late", "lost")}
-    return {
-        "regret": curve,
-        "global_regret": curve,
-        "worst_regret": curve,
-        "realized_regret": curve,
-        "values_sent": curve,
-        "messages_sent": ("policy", "run"),
-        "pulls": ("policy", "run", "arm"),
-        **kept,
-    }
+    """Return what a result of these settings has."""
+    left_out: set[str] = set()
+    if not setup.keep:
+        left_out.add("agent_pulls")
+    if setup.keep not in ("curves", "arms"):
+        left_out.add("agent_regret")
+    if setup.keep != "arms":
+        left_out.add("arms")
+    if not setup.sees_sites:
+        left_out |= {"site_ratio", "site_spread"}
+    if not setup.stop:
+        left_out |= {"stop_round", "stop_arm", "stop_wrong"}
+    if not (setup.faults or setup.clocks):
+        left_out |= {"messages_delivered", "messages_late", "messages_lost"}
+    return {name: dims for name, dims in DIMS.items() if name not in left_out}
 
 
 def _quantity(name: str, task: Task, record: Record) -> Any:

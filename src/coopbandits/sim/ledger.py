@@ -31,7 +31,7 @@ from coopbandits.problems import Problem
 from coopbandits.results import Result
 from coopbandits.sim.clocks import Clocks
 from coopbandits.sim.engine import AUTO
-from coopbandits.sim.labels import AXES, agent_labels, arm_labels, policy_code, shared_settings
+from coopbandits.sim.labels import agent_labels, arm_labels, policy_code, shared_settings
 from coopbandits.sim.setup import (
     COUNTS,
     PRECISIONS,
@@ -175,8 +175,7 @@ def _renamed(data: xr.Dataset, cell: Cell) -> xr.Dataset:
     if "agent" not in data.dims:
         return data
     old = [name for name, coord in data.coords.items() if coord.dims == ("agent",)]
-    taken = {*data.data_vars, *AXES}
-    return data.drop_vars(old).assign_coords(agent_labels(cell.network, taken))
+    return data.drop_vars(old).assign_coords(agent_labels(cell.network))
 
 
 def _remove(path: Path) -> None:

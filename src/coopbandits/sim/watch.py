@@ -28,6 +28,11 @@ MOST_FRAMES = 240
 FEWEST_FRAMES = 24
 MOST_CELLS = 20_000_000
 """Frames × N × K, where the fewest frames do not take more: 160 MB before compression."""
+WATCHED = (
+    "watch_pulls", "watch_rewards", "watch_regret", "watch_stages", "watch_links", "watch_changes",
+    "watch_sigma", "watch_means",
+)  # fmt: skip
+"""What a result has besides, to be watched."""
 COMPRESSED = {"zlib": True, "complevel": 4, "shuffle": True}
 
 
