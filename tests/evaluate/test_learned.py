@@ -64,3 +64,10 @@ def test_a_log_without_features_is_refused_by_those_that_look_at_some() -> None:
     bare = replace(LOG, features=np.empty((1200, 1, 0)))
     with pytest.raises(InputError, match="looks at features, and the log has none"):
         learned(bare, GREEDY)
+
+
+def test_a_policy_may_be_a_text() -> None:
+    found = learned(LOG, "independent-ucb", sigma=0.3)[1]
+    assert np.array_equal(found, learned(LOG, parse_policy("independent-ucb"), sigma=0.3)[1])
+    with pytest.raises(InputError, match="3 is no policy; give instances such as"):
+        learned(LOG, 3)  # type: ignore[arg-type]  # what is to be refused

@@ -63,3 +63,10 @@ def test_bad_settings_are_refused(more: Any, sentence: str) -> None:
         log_decisions(
             **({"problem": PROBLEM, "network": CYCLE, "policy": DRAWN, "horizon": 3} | more)
         )
+
+
+def test_problem_network_and_policy_may_be_texts() -> None:
+    told = log_decisions(GaussianBandit([1.0, 0.5]), CYCLE, parse_policy("flood-ts"), 5)
+    found = log_decisions("gaussian:means=1,0.5", "cycle:4", "flood-ts", 5)
+    assert np.array_equal(found.rewards, told.rewards)
+    assert np.array_equal(found.propensities, told.propensities)

@@ -59,3 +59,11 @@ def test_bad_input_is_refused() -> None:
     never = drawn(9, [1.0, 0.0, 0.0])
     with pytest.raises(InputError, match=r"chose none of the 9 logged arms"):
         replay(never, combine(LocalSums(), Second()))
+
+
+def test_policy_and_network_may_be_texts() -> None:
+    log = drawn(60, [1 / 3] * 3)
+    told = replay(log, parse_policy("flood-ts"), Network.from_spec("cycle:3"))
+    assert replay(log, "flood-ts", "cycle:3") == told
+    with pytest.raises(InputError, match="network is 3; wrap a graph as"):
+        replay(log, "flood-ts", 3)  # type: ignore[arg-type]  # what is to be refused

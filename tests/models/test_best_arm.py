@@ -100,6 +100,16 @@ def test_who_is_named_often_and_praised_wins() -> None:
     assert winner([(0, 0.2), (0, 0.3), (1, 0.9), (2, 0.9), (3, 0.9), (4, 0.9), (5, 0.9)]) == 0
 
 
+def test_arms_that_take_too_long_to_tell_apart_are_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"means 0\.50001 and 0\.5, and telling them apart takes m"
+    ):
+        many_exchanges([0.5, 0.50001], players=2, delta=0.1)
+    with pytest.raises(InputError, match="give means further apart, or a larger tolerance"):
+        many_exchanges([0.5, 0.5], players=2, delta=0.1, tolerance=1e-300)
+    assert many_exchanges([0.5, 0.50001], players=2, delta=0.1, tolerance=0.1).arms.size == 1
+
+
 def test_bad_input() -> None:
     with pytest.raises(InputError, match="delta is 1; it must be a number between 0 and 1"):
         many_exchanges(MEANS, 2, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from coopbandits.models.coins import Dice
@@ -22,3 +23,11 @@ def test_choices_are_even() -> None:
         counts[dice.one_of([0, 1, 2])] += 1
     assert counts == pytest.approx([1000] * 3, abs=110)
     assert sorted(dice.shuffled(20)) == list(range(20)) != dice.shuffled(20)
+
+
+def test_numbers_are_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, pieces = Dice(7), Dice(7)
+    expected = float(np.mean(whole.uniforms(1000) < 0.3))
+    monkeypatch.setattr("coopbandits.models.coins.PIECE", 64)
+    assert pieces.share_below(0.3, 1000) == expected
+    assert pieces.uniform() == whole.uniform()

@@ -110,6 +110,10 @@ def test_large_graphs_are_built_quickly() -> None:
     [
         ("cycel:100", "unknown graph 'cycel'; known are .*did you mean 'cycle'"),
         ("torus", "unknown graph 'torus'"),
+        pytest.param("x" * 5000, "unknown graph 'x*'; known are", id="long"),
+        pytest.param(
+            f"{'x' * 5000}.txt", "graph file .* cannot be read .* too long", id="long file"
+        ),
         ("", "graph is empty; write one such as cycle:100"),
         ("cycle", "graph 'cycle' is malformed; write cycle:N, for instance cycle:100"),
         ("cycle:", "malformed; write cycle:N"),

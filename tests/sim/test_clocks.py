@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,19 @@ def test_spellings(text: str, clocks: PoissonClocks | RegularClocks | None) -> N
 def test_bad_spellings(text: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         parse_clocks(text)
+
+
+def test_rates_that_add_up_to_too_much() -> None:
+    rates = PoissonClocks(rates=(1e308, 1.5e308)).pull_rates(KEYS[:2])
+    np.testing.assert_allclose(rates, [0.8, 1.2])
+
+
+@pytest.mark.parametrize(
+    "more", [{"rates": (1e-300, 1e308)}, {"gossip": 5e-324, "rates": (1.0, 9.0)}]
+)
+def test_clocks_that_never_tick_are_refused(more: Any) -> None:
+    with pytest.raises(InputError, match=r"the slowest would never tick; give speeds closer to"):
+        PoissonClocks(**more).pull_rates(KEYS[:2])
 
 
 def test_rates_are_one_on_average_and_as_unequal_as_asked_for() -> None:

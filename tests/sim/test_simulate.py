@@ -54,6 +54,7 @@ def play(**changes: Any) -> Result:
         ({"keep": "agent"}, "unknown value of keep 'agent'.*did you mean 'agents'"),
         ({"engine": "cpus"}, "unknown engine 'cpus'.*did you mean 'cpu'"),
         ({"rounds": 0}, "rounds is 0; it must be a whole number, at least 1"),
+        ({"rounds": 10**13}, r"rounds is 1e\+13; it must be at most 1e\+08 points of a curve, or"),
         (
             {"rounds": [0, 5]},
             r"rounds must be whole numbers in 1 to 30 \(the horizon\); got \[0, 5\]",

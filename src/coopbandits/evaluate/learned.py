@@ -19,6 +19,7 @@ from coopbandits.evaluate.record import parts_of_agents
 from coopbandits.evaluate.replay import agents_for, asked, learn
 from coopbandits.evaluate.values import Floats
 from coopbandits.network import Network
+from coopbandits.sim.simulate import read_policy
 
 LEARNED = 9
 """The stream that words of its choices are drawn from."""
@@ -26,7 +27,7 @@ LEARNED = 9
 
 def learned(
     log: DecisionLog,
-    policy: AnyPolicy,
+    policy: AnyPolicy | str,
     *,
     share: float = 0.5,
     draws: int = 20,
@@ -39,7 +40,7 @@ def learned(
     ----------
     log : DecisionLog
         Decisions in the order of time.
-    policy : Policy
+    policy : Policy or str
         Played by a single agent, which sees all decisions of the first part.
     share : float
         How much of the log it learns from.
@@ -60,6 +61,7 @@ def learned(
             f"the log has {len(log)} decisions, of which a share of {share:g} leaves a part empty; "
             "take a longer log or another share"
         )
+    policy = read_policy(policy)
     told = policy.takes_context
     (agent,) = agents_for(log, policy, Network(nx.empty_graph(1)), sigma, seed)
     for row in range(first):

@@ -26,14 +26,15 @@ from coopbandits.problems import Problem
 from coopbandits.sim.contexts import ContextAccount
 from coopbandits.sim.record import Task
 from coopbandits.sim.reference import Agents, make_account
-from coopbandits.sim.setup import Setup, recorded_rounds
+from coopbandits.sim.setup import Setup, read_world, recorded_rounds
+from coopbandits.sim.simulate import read_policy
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
 
 def log_decisions(
-    problem: Problem,
-    network: Network,
-    policy: AnyPolicy,
+    problem: Problem | str,
+    network: Network | str,
+    policy: AnyPolicy | str,
     horizon: int,
     *,
     seed: int = 0,
@@ -53,7 +54,9 @@ def log_decisions(
     """
     require_count("draws", draws)
     require_number("floor", floor, "a number from 0 to 1", -math.ulp(0.0), math.nextafter(1.0, 2.0))
+    policy = read_policy(policy)
     parts = parts_of_agents(policy)
+    problem, network = read_world(problem, network)
     setup = Setup(problem, network, horizon, recorded_rounds(horizon, 1), seed=seed)
     task = Task(setup, policy)
     players, (account, features) = Agents(task, cast("Policy", policy), 0), make_account(task, 0)

@@ -27,6 +27,8 @@ from coopbandits.evaluate.values import Value
 from coopbandits.network import Network
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Mail
+from coopbandits.sim.setup import read_network
+from coopbandits.sim.simulate import read_policy
 
 REPLAY = 8
 """The stream that words of replayed choices are drawn from."""
@@ -34,8 +36,8 @@ REPLAY = 8
 
 def replay(
     log: DecisionLog,
-    policy: AnyPolicy,
-    network: Network | None = None,
+    policy: AnyPolicy | str,
+    network: Network | str | None = None,
     *,
     sigma: float = 1.0,
     seed: int = 0,
@@ -46,9 +48,9 @@ def replay(
     ----------
     log : DecisionLog
         Decisions in the order of time.
-    policy : Policy
+    policy : Policy or str
         What is played; it starts knowing nothing.
-    network : Network, optional
+    network : Network or str, optional
         Agents that learn together; they take the decisions in turn, and exchange messages when
         each has had one. A single agent unless given.
     sigma : float
@@ -61,7 +63,8 @@ def replay(
     Value
         Its `effective` is the number of decisions that were shared.
     """
-    network = network or Network(nx.empty_graph(1))
+    policy = read_policy(policy)
+    network = Network(nx.empty_graph(1)) if network is None else read_network(network)
     agents = agents_for(log, policy, network, sigma, seed)
     mail = Mail(network)
     fates = [0] * len(mail.links)

@@ -15,6 +15,9 @@ from coopbandits.core.errors import InputError
 from coopbandits.models.coins import Dice, Floats, read_means, require_chance, require_sizes
 from coopbandits.models.outcome import Counts, Traffic
 
+MOST_PULLS = 10**10
+"""Of one arm by all players before an exchange: some minutes."""
+
 
 @dataclass(frozen=True)
 class BestArm(Traffic):
@@ -68,6 +71,7 @@ def many_exchanges(
     if not 0.0 <= tolerance < 1.0:
         raise InputError(f"tolerance is {tolerance}; it must be a number in [0, 1)")
     _require_one_best(chances, tolerance)
+    _require_time(chances, players, delta, tolerance)
     found = [
         _exchange_until_sure(chances, players, delta, tolerance, Dice(seed, run))
         for run in range(runs)
@@ -85,14 +89,19 @@ def _exchange_until_sure(
     means = np.zeros(chances.size)
     while len(left) > 1 and width >= tolerance / 2.0:
         exchanges, width = exchanges + 1, width / 2.0
-        inside = 4.0 * chances.size * exchanges**2 / delta
-        each = math.ceil(2.0 / (players * width**2) * math.log(inside))
+        each = _pulls(chances.size, players, delta, exchanges)
         pulls, told = pulls + each * len(left), told + len(left)
         for k in left:
-            means[k] = np.mean(dice.uniforms(players * each) < chances[k])
+            means[k] = dice.share_below(chances[k], players * each)
         best = max(means[k] for k in left)
         left = [k for k in left if means[k] >= best - width]
     return max(left, key=lambda k: means[k]), pulls, exchanges, told
+
+
+def _pulls(arms: int, players: int, delta: float, exchange: int) -> int:
+    """Return the pulls of every arm by every player before an exchange, ⌈2/(N ε²) ln(4K r²/δ)⌉."""
+    width = 0.5**exchange
+    return math.ceil(2.0 / (players * width**2) * math.log(4.0 * arms * exchange**2 / delta))
 
 
 def one_exchange(
@@ -138,10 +147,9 @@ def _champion(chances: Floats, taken: int, budget: int, dice: Dice) -> tuple[int
     rounds = max(1, math.ceil(math.log2(taken)))
     while len(left) > 1:
         each = max(1, budget // 2 // rounds // len(left))
-        paid = {k: float(np.mean(dice.uniforms(each) < chances[k])) for k in left}
+        paid = {k: dice.share_below(chances[k], each) for k in left}
         left = sorted(left, key=lambda k: -paid[k])[: -(-len(left) // 2)]
-    mean = float(np.mean(dice.uniforms(budget - budget // 2) < chances[left[0]]))
-    return left[0], mean
+    return left[0], dice.share_below(chances[left[0]], budget - budget // 2)
 
 
 def winner(told: list[tuple[int, float]]) -> int:
@@ -161,4 +169,19 @@ def _require_one_best(chances: Floats, tolerance: float) -> None:
         raise InputError(
             f"two arms have the largest mean {first:g}, so there is no best arm to find; give a "
             "tolerance above 0"
+        )
+
+
+def _require_time(chances: Floats, players: int, delta: float, tolerance: float) -> None:
+    """Refuse arms so close that the round in which they can be told apart would take too long."""
+    first, second = np.sort(chances)[-1:-3:-1].tolist()
+    exchange, width, pulls = 0, 1.0, 0
+    while width > first - second and width >= tolerance / 2.0 and pulls <= MOST_PULLS:
+        exchange, width = exchange + 1, width / 2.0
+        pulls = players * _pulls(chances.size, players, delta, exchange)
+    if pulls > MOST_PULLS:
+        raise InputError(
+            f"the best arms have the means {first:.12g} and {second:.12g}, and telling them apart "
+            f"takes more than {MOST_PULLS:.0e} pulls of each; give means further apart, or a "
+            "larger tolerance"
         )

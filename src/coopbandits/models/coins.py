@@ -13,6 +13,9 @@ from coopbandits.core.errors import InputError
 
 Floats = NDArray[np.float64]
 
+PIECE = 2**20
+"""Numbers that lie in memory at a time."""
+
 
 class Dice:
     """Uniform numbers in a row, from one key."""
@@ -30,6 +33,13 @@ class Dice:
         counters = np.arange(self.drawn, self.drawn + count, dtype=np.uint64)
         self.drawn += count
         return uniforms(words(self.key, counters))
+
+    def share_below(self, chance: float, count: int) -> float:
+        """Return how large a part of the next numbers is below a chance; count them in pieces."""
+        below = 0
+        for drawn in range(0, count, PIECE):
+            below += np.count_nonzero(self.uniforms(min(PIECE, count - drawn)) < chance)
+        return below / count
 
     def one_of(self, choices: Sequence[int]) -> int:
         """Return one of some numbers, each as likely."""

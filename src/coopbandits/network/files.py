@@ -31,9 +31,11 @@ def read_graph_file(path: Path) -> Any:
             f"graph file {str(path)!r} has an unknown ending; write an edge list "
             "(.txt, .edges, .edgelist, .csv) or GraphML (.graphml)"
         )
-    if not path.is_file():
-        raise InputError(f"there is no file {str(path)!r}; give the path of an existing graph file")
     try:
+        if not path.is_file():
+            raise InputError(
+                f"there is no file {str(path)!r}; give the path of an existing graph file"
+            )
         return _read_graphml(path) if path.suffix.lower() == ".graphml" else _read_edges(path)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(

@@ -100,9 +100,16 @@ def parse_graph(text: str) -> Any:
     if name in FAMILIES:
         return _build(name, arguments, text)
     path = Path(text)
-    if path.suffix.lower() in SUFFIXES or "/" in text or path.exists():
+    if path.suffix.lower() in SUFFIXES or "/" in text or _exists(path):
         return read_graph_file(path)
     return _call(*GRAPHS.find(text), text)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # longer than names of files can be
+        return False
 
 
 def union(graphs: Sequence[tuple[sparse.csr_array, Labels]], text: str) -> Any:

@@ -66,7 +66,18 @@ class Clocks(Named, ABC):
             raise InputError(
                 f"rates has {rates.size} numbers, but there are {keys.size} agents; give one each"
             )
-        return rates / float(rates.mean())
+        with np.errstate(over="ignore"):
+            mean = float(rates.mean())
+        if math.isinf(mean):  # their sum is too large, and only ratios matter
+            rates = rates / rates.max()
+            mean = float(rates.mean())
+        rates = rates / mean
+        if float(rates.min()) * min(1.0, self.gossip) == 0.0:
+            raise InputError(
+                f"clocks are {self.spelling}, of which the slowest would never tick; give speeds "
+                "closer to each other, or more gossip"
+            )
+        return rates
 
     @abstractmethod
     def gap(self, drawn: float, *, first: bool) -> float:

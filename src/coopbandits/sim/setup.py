@@ -24,6 +24,8 @@ from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.stop import Stop
 
 CURVE_POINTS = 200
+MOST_POINTS = 10**8
+"""Points of a curve, which all lie in memory."""
 MOST_ROUNDS = 10**15
 """More than anybody can wait for, and far from where 64-bit numbers end."""
 
@@ -253,6 +255,11 @@ def recorded_rounds(
     if rounds is None or not isinstance(rounds, Iterable):
         points = CURVE_POINTS if rounds is None else rounds
         require_count("rounds", points)
+        if points > MOST_POINTS:
+            raise InputError(
+                f"rounds is {points:.3g}; it must be at most {MOST_POINTS:.0e} points of a curve, "
+                "or a list of rounds"
+            )
         wanted = np.rint(np.geomspace(1, horizon, points if points > 1 else 0)).astype(np.int64)
     else:
         wanted = np.asarray(rounds)
@@ -274,10 +281,21 @@ def read_world(problem: Any, network: Any) -> tuple[Problem, Network]:
     return problem, network
 
 
+def read_network(given: Any) -> Network:
+    """Return a network, which may be given as text, or refuse it."""
+    network = Network.from_spec(given) if isinstance(given, str) else given
+    _require_network(network)
+    return network
+
+
 def require_world(problem: Any, network: Any) -> None:
     """Refuse all but a problem and a network."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {problem!r}; give one such as cb.GaussianBandit([1, 0])")
+    _require_network(network)
+
+
+def _require_network(network: Any) -> None:
     if not isinstance(network, Network):
         raise InputError(f"network is {network!r}; wrap a graph as cb.Network(graph)")
 
