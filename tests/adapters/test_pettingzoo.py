@@ -177,6 +177,14 @@ def test_bad_arguments_are_one_sentence() -> None:
         env.neighbors("7")
 
 
+@pytest.mark.parametrize("problem", ["linear:theta=1,0.5,num_arms=3", cb.LinearBandit([1.0], 3)])
+def test_features_are_refused(problem: cb.Problem | str) -> None:
+    with pytest.raises(
+        cb.InputError, match=r"an environment tells agents no features, and rewards"
+    ):
+        ParallelBanditEnv(problem, "cycle:5", horizon=HORIZON)
+
+
 def test_worlds_are_refused() -> None:
     world = cb.drift(cb.GaussianBandit([1.0, 0.8]), switch_every=5)
     with pytest.raises(cb.InputError, match="takes a plain problem, not a world"):

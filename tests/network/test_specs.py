@@ -189,6 +189,14 @@ def test_labels_stay_text_unless_all_are_numbers(tmp_path: Path) -> None:
     assert Network.from_spec(str(tmp_path / "g.txt")).labels == ("10", "9", "b")
 
 
+def test_labels_that_are_one_number_are_two_nodes(tmp_path: Path) -> None:
+    (tmp_path / "g.txt").write_text("01 1\n1 2\n2 -3\n")
+    network = Network.from_spec(str(tmp_path / "g.txt"))
+    assert (set(network.labels), network.num_edges) == ({"01", "1", "2", "-3"}, 3)
+    (tmp_path / "g.txt").write_text("0 1\n1 -3\n")
+    assert Network.from_spec(str(tmp_path / "g.txt")).labels == (-3, 0, 1)
+
+
 def test_graphml_files(tmp_path: Path) -> None:
     nx.write_graphml(nx.Graph([("x", "y"), ("y", "z")]), tmp_path / "g.graphml")
     network = Network.from_spec(str(tmp_path / "g.graphml"))
@@ -210,6 +218,7 @@ def test_directed_graphml_is_refused(tmp_path: Path) -> None:
         ("g.csv", b"source,target\n", "holds no edges"),
         ("g.txt", b"0 1\n2\n", "line 2 of graph file .* names 1 node; .* such as '0 1'"),
         ("g.csv", b"0,1\n2,\n", "line 2 of graph file .* names 1 node; .* such as '0,1'"),
+        ("g.txt", b"0 1 1\n\n1 2 nan\n", "line 3 of .* has the weight nan, which is not finite; g"),
         ("g.txt", b"\xff\xfe\x00 1", "cannot be read .* give a readable text file"),
         ("g.graphml", b"", "is no GraphML"),
         ("g.graphml", b"<html></html>", "is no GraphML"),

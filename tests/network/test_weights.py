@@ -176,6 +176,15 @@ def test_edge_weights_are_mixed_by(graph: Any, weights: str) -> None:
     assert network.lambda2 == pytest.approx(np.sort(np.abs(np.linalg.eigvalsh(expected)))[-2])
 
 
+def test_edge_weights_whose_sum_is_no_number_mix_as_their_ratios_do() -> None:
+    graph: Any = nx.Graph()
+    graph.add_weighted_edges_from([("a", "b", 1e308), ("b", "c", 1.5e308), ("c", "d", 1e308)])
+    smaller: Any = nx.Graph()
+    smaller.add_weighted_edges_from([("a", "b", 1.0), ("b", "c", 1.5), ("c", "d", 1.0)])
+    network, expected = Network(graph), Network(smaller)
+    np.testing.assert_allclose(network.matrix.toarray(), expected.matrix.toarray(), rtol=1e-15)
+
+
 def test_edge_weights_can_be_left_out() -> None:
     for weights in ("max-degree", "metropolis"):
         network, plain = Network(weighted(), weights), Network(nx.Graph(weighted().edges), weights)

@@ -26,8 +26,15 @@ def read_setup(
     """Return what all episodes of an environment share; problem and network may be spelled."""
     if isinstance(problem, World):
         raise InputError(f"an environment takes a plain problem, not a world; got {problem!r}")
+    if isinstance(problem, str):
+        problem = parse_problem(problem)
+    if getattr(problem, "num_features", 0):  # what is no problem at all, `Setup` refuses
+        raise InputError(
+            f"an environment tells agents no features, and rewards of {problem!r} depend on them; "
+            "give a problem without, such as cb.GaussianBandit([1, 0])"
+        )
     return Setup(
-        parse_problem(problem) if isinstance(problem, str) else problem,
+        problem,
         Network.from_spec(network) if isinstance(network, str) else network,
         horizon,
         recorded_rounds(horizon, [horizon]),

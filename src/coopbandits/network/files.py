@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ def read_graph_file(path: Path) -> Any:
     ``.csv`` separates them by commas and may start with a header such as ``source,target``. A
     number that follows in every line is the weight of the edge, unless a header calls it otherwise;
     whatever else follows is no part of the graph, and nor are empty lines and lines starting with
-    ``#``. Labels are whole numbers where all of them are. ``.graphml`` is GraphML.
+    ``#``. Labels are whole numbers where all of them are, and
+    written as such: ``01`` is a text. ``.graphml`` is GraphML.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(
@@ -69,7 +71,7 @@ def _read_edges(path: Path) -> Any:
     graph: Any = nx.Graph()
     graph.add_nodes_from(ordered_labels(edges))
     graph.add_edges_from(edges)
-    for (first, second), weight in zip(edges, _weights(rows), strict=False):
+    for (first, second), weight in zip(edges, _weights(rows, path), strict=False):
         known = graph.edges[first, second].setdefault("weight", weight)
         if known != weight:
             raise InputError(
@@ -79,12 +81,19 @@ def _read_edges(path: Path) -> Any:
     return graph
 
 
-def _weights(rows: list[Row]) -> list[float]:
+def _weights(rows: list[Row], path: Path) -> list[float]:
     """Return the third number of every line, or nothing where a line has none."""
     try:
-        return [float(cells[2]) for _, cells in rows]
+        weights = [float(cells[2]) for _, cells in rows]
     except (ValueError, IndexError):
         return []
+    for (line, _), weight in zip(rows, weights, strict=True):
+        if math.isnan(weight):  # equals no weight, not even itself
+            raise InputError(
+                f"line {line} of graph file {str(path)!r} has the weight {weight}, which is not "
+                "finite; give every edge a number from 0 on, or remove all weights"
+            )
+    return weights
 
 
 def _rows(path: Path) -> Iterator[Row]:
@@ -118,6 +127,8 @@ def _labels(row: Row, path: Path) -> tuple[str, str]:
 
 def _as_numbers(pairs: list[tuple[str, str]]) -> list[tuple[Any, Any]]:
     try:
-        return [(int(u), int(v)) for u, v in pairs]
+        numbers = [(int(u), int(v)) for u, v in pairs]
     except ValueError:
         return list(pairs)
+    # 01 and 1 are one number, but two nodes.
+    return numbers if [(str(u), str(v)) for u, v in numbers] == pairs else list(pairs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -56,7 +57,9 @@ def weighted_matrix(adjacency: sparse.csr_array, weights: NDArray[np.float64]) -
     Where all weights are equal, this is `max_degree_matrix`.
     """
     sums = np.bincount(entry_rows(adjacency), weights=weights, minlength=adjacency.shape[0])
-    scale = float(sums.max() + weights.max())
+    scale = float(sums.max()) + float(weights.max())
+    if math.isinf(scale):  # only ratios of weights matter
+        return weighted_matrix(adjacency, weights / weights.max())
     matrix = _assemble(adjacency, weights / scale, (scale - sums) / scale)
     _check_mixes(matrix)
     return matrix
