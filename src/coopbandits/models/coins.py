@@ -38,7 +38,7 @@ class Dice:
         """Return how large a part of the next numbers is below a chance; count them in pieces."""
         below = 0
         for drawn in range(0, count, PIECE):
-            below += np.count_nonzero(self.uniforms(min(PIECE, count - drawn)) < chance)
+            below += int(np.count_nonzero(self.uniforms(min(PIECE, count - drawn)) < chance))
         return below / count
 
     def one_of(self, choices: Sequence[int]) -> int:
