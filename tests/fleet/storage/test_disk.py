@@ -107,3 +107,19 @@ def test_what_is_appended_while_a_journal_is_rewritten_is_no_other_journal(tmp_p
     news.append(b" and two")
     disk.prepare(b"three")
     disk.check()
+
+
+def test_a_file_that_cannot_be_given_to_its_owner_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: int, owner: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr("coopbandits.fleet.storage.filesystem.give", refuse)
+    before = sorted(Path("/proc/self/fd").iterdir()) if Path("/proc").exists() else []
+    for _ in range(3):
+        with pytest.raises(OSError, match="not permitted"):
+            OperatingSystem().create(tmp_path / "new", tmp_path)
+    with pytest.raises(OSError, match="not permitted"):
+        OperatingSystem().lock(tmp_path / "lock")
+    assert (sorted(Path("/proc/self/fd").iterdir()) if before else []) == before

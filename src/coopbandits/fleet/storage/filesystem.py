@@ -79,8 +79,7 @@ class OperatingSystem:
     def lock(self, path: Path) -> int:
         """Open and lock."""
         try:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            _give_like(file, path.parent)
+            file = _new_like(path, os.O_RDWR, path.parent)
         except FileExistsError:
             file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -108,9 +107,7 @@ class OperatingSystem:
     def create(self, path: Path, like: Path) -> int:
         """Create anew: whoever holds an older file of this name keeps that one."""
         self.remove(path)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-        _give_like(file, like)
-        return file
+        return _new_like(path, os.O_WRONLY | os.O_APPEND, like)
 
     def write(self, file: int, data: bytes) -> int:
         """Append."""
@@ -139,6 +136,16 @@ class OperatingSystem:
     def close(self, file: int) -> None:
         """Close."""
         os.close(file)
+
+
+def _new_like(path: Path, flags: int, like: Path) -> int:
+    file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        _give_like(file, like)
+    except OSError:
+        os.close(file)  # it is tried again every second
+        raise
+    return file
 
 
 def _give_like(file: int, like: Path) -> None:
