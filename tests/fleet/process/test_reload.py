@@ -8,21 +8,31 @@ import sys
 import time
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from coopbandits.cli import app
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.document.seal import to_json
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.process.main import told
 from coopbandits.fleet.process.notify import ServiceManager
 from coopbandits.fleet.process.reload import LIVE, TABLES, Reload
 from coopbandits.fleet.service import UnavailableError
 
+from ..document.made import signed, text
 from .agents import TOKEN, Agent, agents, wait
 
 SECOND = "fedcba9876543210"
+ARMS: dict[str, Any] = {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}
+FORGETFUL = ARMS | {"half_life": "30s"}
+"""Too short a memory for agents at the pace of SLOW."""
+
+SLOW = to_json(signed(1, settings={"rounds_per_second": 1.0}))
 
 
 def reload(agent: Agent, sentence: str) -> None:
@@ -30,6 +40,40 @@ def reload(agent: Agent, sentence: str) -> None:
     before = len(agent.told())
     agent.send(signal.SIGHUP)
     wait(lambda: sentence in agent.told()[before:], sentence)
+
+
+class Sections:
+    """The file of an agent with sections of bandits, which believes an operator."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files = Agent(folder / "alpha")
+        for name in ("arms", "reward_range"):
+            del self.files.tables["cluster"][name]
+        self.files.tables["document"] = {"operators": [text(1)]}
+
+    def write(self, **bandits: dict[str, Any]) -> NodeConfig:
+        self.files.tables["bandits"] = bandits
+        self.files.write()
+        return read_config(self.files.path, now=time.time(), insecure=True)
+
+
+@pytest.fixture
+def sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sections:
+    for module in ("reload", "main"):  # the log is that of the tests
+        monkeypatch.setattr(f"coopbandits.fleet.process.{module}.set_up_log", lambda _: None)
+    return Sections(tmp_path)
+
+
+def take_over(agent: LocalAgent, found: NodeConfig) -> str:
+    """Reload an agent inside this process, as one that runs by itself does on SIGHUP."""
+    api: Any = SimpleNamespace(renew=lambda *_: None)
+    drain: Any = SimpleNamespace(seconds=0.0)
+    runtime = agent._runtime
+    return agent._ask(Reload(runtime.service.config, lambda: found, runtime, api, drain))
+
+
+def listed(agent: LocalAgent) -> dict[str, list[str]]:
+    return {bandit.name: bandit.arms for bandit in agent.bandits() if not bandit.retired}
 
 
 def test_a_running_agent_takes_over_all_that_changed_or_nothing(
@@ -125,6 +169,47 @@ def test_whatever_a_reload_stumbles_over_the_agent_goes_on(
     assert heard[-2:] == ["READY=1", f"STATUS={sentence}"]
     assert sentence in caplog.text
     assert "Traceback" in caplog.text
+
+
+def test_a_document_is_held_against_the_sections_that_were_reloaded(sections: Sections) -> None:
+    with LocalAgent(sections.write(one=ARMS)) as agent:
+        take_over(agent, sections.write(one=ARMS, two=FORGETFUL))
+        for _ in range(2):
+            with pytest.raises(InputError, match=r"\[bandits.two\] half_life is 30 s") as refused:
+                agent.adopt(SLOW)
+            assert len(str(refused.value).splitlines()) == 1
+            assert agent.cluster()["version"] == 0
+            assert agent._runtime.node.talks.links.period < 1.0
+        take_over(agent, sections.write(one=ARMS))
+        agent.adopt(SLOW)  # not held against those that are gone
+        assert agent._runtime.node.talks.links.period == 1.0
+    with LocalAgent(sections.write(one=ARMS)) as agent:
+        assert agent.cluster()["version"] == 1
+
+
+def test_sections_that_contradict_the_document_are_neither_reloaded_nor_started_with(
+    sections: Sections,
+) -> None:
+    sentence = (
+        "with version 1 of the cluster's document, [bandits.two] half_life is 30 s, but agents "
+        "that end 1 rounds a second would forget faster than they hear; give at least 1.67 min, "
+        "or raise rounds_per_second"
+    )
+    before = sections.write(one=ARMS)
+    with LocalAgent(before) as agent:
+        agent.adopt(SLOW)
+        after = sections.write(one=ARMS, two=FORGETFUL)
+        assert take_over(agent, after) == f"nothing was reloaded: {sentence}"
+        assert listed(agent) == {"one": ["red", "blue"]}
+        assert agent._runtime.service.config == before
+    journal = before.journal / "journal"
+    kept = journal.read_bytes()
+    done = CliRunner().invoke(app, ["agent", str(sections.files.path), "--insecure"])
+    assert isinstance(done.exception, InputError)  # which the command line tells, and no more
+    assert str(done.exception) == sentence
+    assert journal.read_bytes() == kept
+    with LocalAgent(sections.write(one=ARMS)) as agent:
+        assert agent.cluster()["version"] == 1
 
 
 def test_every_setting_is_either_live_or_named() -> None:

@@ -46,9 +46,11 @@ def checked(content: bytes, nodes: Iterable[NodeConfig] = ()) -> Document:
         if all(isinstance(table, dict) for table in tables):
             problems += bandit_problems(bandits, ClusterConfig("", 0, ()))
         raise InputError("\n".join(problems)) from None
-    for cluster in [of_node(node, document) for node in nodes] or [ClusterConfig("", 0, ())]:
-        problems += bandit_problems(document.bandits, cluster)
-    for node in nodes:
+    known = list(nodes)
+    if not known:
+        problems += bandit_problems(document.bandits, ClusterConfig("", 0, ()))
+    for node in known:
+        problems += declared_problems(document, node)
         if node.cluster.name != document.name:
             problems.append(
                 f"the document is of cluster {document.name!r}, and {node.id} of "
@@ -96,13 +98,22 @@ def bandit_problems(bandits: Tables, cluster: ClusterConfig) -> Iterator[str]:
     yield from declaration_problems(readable)
 
 
+def declared_problems(document: Document, node: NodeConfig) -> Iterator[str]:
+    """Yield a sentence for everything in the bandits of a node by a document; see `declared_by`."""
+    if document.bandits:
+        yield from bandit_problems(document.bandits, of_node(node, document))
+    else:
+        yield from declaration_problems(declared_by(document, node))
+
+
 def node_problems(document: Document, node: NodeConfig) -> Iterator[str]:
-    """Yield a sentence for what the agent of a file cannot do."""
+    """Yield a sentence for what the agent of a file cannot do, whichever its sections are.
+
+    All that is asked of the file here stays while the agent runs.
+    """
     cluster = of_node(node, document)
     if cluster.half_life is not None and "rounds_per_second" in document.settings:
         yield from half_life_problems(cluster, cluster.half_life)
-    if not document.bandits:
-        yield from declaration_problems(declared_by(document, node))
     if node.tls is None:
         for name, place in document.members.items():
             if name in node.neighbors and not place.is_loopback:

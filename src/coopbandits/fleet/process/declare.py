@@ -55,12 +55,25 @@ def journal_identity(config: NodeConfig) -> dict[str, Any]:
 
 def in_force(config: NodeConfig, journal: Journal) -> Declarations:
     """Return the bandits that an agent goes by: the document's in its journal, or its file's."""
-    document = _document(config, journal)
+    return _by(_document(config, journal), config)
+
+
+def _by(document: Document | None, config: NodeConfig) -> Declarations:
     return declared_by(document, config) if document else config.declared
 
 
 def _document(config: NodeConfig, journal: Journal) -> Document | None:
     return Keeper(config.cluster.name, config.document.operators, journal).document
+
+
+def _contradicted(document: Document | None, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for every bandit that cannot be as a file and the document say together.
+
+    Without a document, the file was looked at already.
+    """
+    if document is not None:
+        for text in declaration_problems(declared):
+            yield f"with version {document.version} of the cluster's document, {text}"
 
 
 def open_bandits(
@@ -77,9 +90,9 @@ def open_bandits(
     `stepwise` refuses to purge an arm that was chosen until now, unless the document says so.
     """
     bandits = open_kept(config, disk, clock, words, number)
-    declared = in_force(config, bandits.journal)
-    problems = list(journal_problems(bandits, declared))
     document = _document(config, bandits.journal)
+    declared = _by(document, config)
+    problems = [*_contradicted(document, declared), *journal_problems(bandits, declared)]
     if stepwise and not (document and document.bandits):
         problems += purge_problems(bandits, declared)
     if problems:
@@ -254,6 +267,24 @@ def take_problems(service: ManyService, declared: Declarations) -> Iterator[str]
     """Yield a sentence for everything that keeps a running agent from taking declarations."""
     yield from declaration_problems(declared)
     yield from journal_problems(service.node.bandits, declared)
+
+
+def take_file(service: ManyService, declared: Declarations) -> None:
+    """Have a running agent go by other sections of its own file, at the document's pace.
+
+    Raises
+    ------
+    InputError
+        One sentence per problem, one per line; nothing has changed.
+    UnavailableError
+        The journal cannot be written; to take them again is harmless.
+    """
+    document = service.node.settings.keeper.document
+    found = _by(document, replace(service.config, declared=declared))
+    problems = [*_contradicted(document, found), *purge_problems(service.node.bandits, found)]
+    if problems:
+        raise InputError("\n".join(problems))
+    take(service, found)
 
 
 def take(service: ManyService, declared: Declarations) -> None:

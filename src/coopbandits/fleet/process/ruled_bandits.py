@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.document.check import bandit_problems, declared_by, of_node
+from coopbandits.fleet.document.check import declared_by, declared_problems
 from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.keeper import Taker
 from coopbandits.fleet.process.declare import (
@@ -29,13 +29,11 @@ class RuledBandits(Taker):
         self.service = service
 
     def problems(self, document: Document) -> Iterator[str]:
-        """Yield a sentence for every declaration that cannot be taken."""
+        """Yield a sentence for every declaration that cannot be taken, the file's included."""
         config = self.service.config
-        yield from bandit_problems(document.bandits, of_node(config, document))
+        yield from declared_problems(document, config)
         with suppress(InputError):  # of which everything was said
-            yield from journal_problems(
-                self.service.node.bandits, declared_by(document, self.service.config)
-            )
+            yield from journal_problems(self.service.node.bandits, declared_by(document, config))
 
     def hasty(self, document: Document) -> Iterator[str]:
         """Yield a sentence for every arm that would be purged while it is chosen."""

@@ -20,8 +20,7 @@ from coopbandits.fleet.process.declare import (
     Declarations,
     make_many_node,
     open_bandits,
-    purge_problems,
-    take,
+    take_file,
 )
 from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
@@ -131,17 +130,14 @@ class Runtime:
         return self.node.replica.rounds
 
     def take(self, declared: Declarations) -> None:
-        """Go by other declarations of bandits from now on; see `declare.take`."""
+        """Go by other declarations of bandits from now on; see `declare.take_file`."""
         if not isinstance(self.service, ManyService):
             raise InputError(
                 "this agent has one bandit, which [cluster] declares, and that cannot change while "
                 "it runs; stop it, and give the bandit a section with `coopbandits fleet "
                 "to-sections`"
             )
-        bandits = self.service.node.bandits
-        if problems := list(purge_problems(bandits, declared)):
-            raise InputError("\n".join(problems))
-        take(self.service, declared)
+        take_file(self.service, declared)
 
     async def start(self) -> None:
         """Start the transport and the timers."""
