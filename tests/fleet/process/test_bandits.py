@@ -14,17 +14,21 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import AsyncClient, Client
-from coopbandits.fleet.config import read_config
+from coopbandits.fleet.config import read_config, write_config
+from coopbandits.fleet.document.seal import to_json
 from coopbandits.fleet.process.backup import back_up, restore
+from coopbandits.fleet.process.declare import Declarations
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import UnavailableError, UnknownBanditError, UnknownTicketError
 
+from ..document.made import signed, text
 from .agents import lonely, wait
 
 FILE = """
@@ -164,6 +168,41 @@ def test_an_agent_in_a_thread_takes_other_arms_while_it_runs(files: list[Path]) 
         ]
         json.dumps(agent.export())
         assert [each.name for each in agent.bandits()] == ["checkout-button", "banner"]
+
+
+def test_a_document_without_bandits_goes_back_to_what_a_program_has_declared(
+    tmp_path: Path,
+) -> None:
+    """As to what was reloaded; and where the document declares bandits, a program does not."""
+    path = tmp_path / "node.toml"
+    node = {"id": "shop-1", "listen": "127.0.0.1:0", "journal": "memory"}
+    cluster = {"name": "shop", "epoch": datetime(2026, 1, 31, tzinfo=UTC)}
+    tables = {"cluster": cluster, "node": node, "document": {"operators": [text(1)]}}
+
+    def declared(**bandits: list[str]) -> Declarations:
+        told = {name: {"arms": arms, "sigma": 1.0} for name, arms in bandits.items()}
+        path.write_text(write_config(tables | {"bandits": told}))
+        return read_config(path, now=time.time(), insecure=True).declared
+
+    def listed() -> dict[str, list[str]]:
+        return {bandit.name: bandit.arms for bandit in agent.bandits() if not bandit.retired}
+
+    declared(one=["red", "blue"])
+    wider = {"one": ["red", "blue", "green"], "two": ["x", "y"]}
+    with LocalAgent(path, insecure=True) as agent:
+        agent.take(declared(**wider))
+        agent.adopt(to_json(signed(1, settings={"rounds_per_second": 10.0})))
+        assert listed() == wider
+        ruled = {"one": {"arms": ["red", "blue"], "sigma": 1.0}}
+        agent.adopt(to_json(signed(2, bandits=ruled)))
+        with pytest.raises(InputError, match="version 2 of the cluster's document declares"):
+            agent.take(declared(other=["q", "r"]))
+        assert listed() == {"one": ["red", "blue"]}
+        agent.take(declared(**wider))  # as it is
+        agent.adopt(to_json(signed(3)))
+        assert listed() == wider
+    with LocalAgent(path, insecure=True) as agent:
+        assert listed() == wider
 
 
 def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Path) -> None:

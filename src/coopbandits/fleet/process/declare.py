@@ -270,7 +270,10 @@ def take_problems(service: ManyService, declared: Declarations) -> Iterator[str]
 
 
 def take_file(service: ManyService, declared: Declarations) -> None:
-    """Have a running agent go by other sections of its own file, at the document's pace.
+    """Have a running agent go by other sections of its own file, as far as the document lets it.
+
+    Documents without bandits go back to these from then on. Where the document declares some, the
+    sections may differ by their tokens alone, which are each node's own.
 
     Raises
     ------
@@ -280,11 +283,26 @@ def take_file(service: ManyService, declared: Declarations) -> None:
         The journal cannot be written; to take them again is harmless.
     """
     document = service.node.settings.keeper.document
-    found = _by(document, replace(service.config, declared=declared))
+    before, after = service.config, replace(service.config, declared=declared)
+    if document is None or not document.bandits:
+        _take_sections(service, document, _by(document, after))
+    elif _without_tokens(before) != _without_tokens(after):
+        raise InputError(
+            f"sections [bandits.NAME] changed, but version {document.version} of the cluster's "
+            "document declares the bandits; change that, and undo this"
+        )
+    service.config = after
+
+
+def _take_sections(service: ManyService, document: Document | None, found: Declarations) -> None:
     problems = [*_contradicted(document, found), *purge_problems(service.node.bandits, found)]
     if problems:
         raise InputError("\n".join(problems))
     take(service, found)
+
+
+def _without_tokens(config: NodeConfig) -> dict[str, BanditConfig]:
+    return {name: replace(each, token_file=None) for name, each in config.declared.items()}
 
 
 def take(service: ManyService, declared: Declarations) -> None:

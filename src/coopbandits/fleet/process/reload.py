@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.files import api_context, read_token
 from coopbandits.fleet.process.draining import Drain
 from coopbandits.fleet.process.logs import set_up_log
@@ -77,7 +76,8 @@ class Reload:
                 if each.token_file is not None
             }
             tls = api_context(found.api_tls) if found.api_tls else None
-            self._take_bandits(found)
+            if found.declared != self.config.declared:
+                self.runtime.take(found.declared)
         except (InputError, UnavailableError) as error:
             sentence = f"nothing was reloaded: {'; '.join(str(error).splitlines())}"
             log.error("%s", sentence)
@@ -94,19 +94,6 @@ class Reload:
         self.runtime.node.chronicle.note("reload", sentence, apart=0.0)
         return sentence
 
-    def _take_bandits(self, found: NodeConfig) -> None:
-        """Go by changed declarations of bandits, if they can be taken."""
-        document = self.runtime.node.settings.keeper.document
-        if document is not None and document.bandits:
-            if _sections(found) == _sections(self.config):
-                return
-            raise InputError(
-                f"sections [bandits.NAME] changed, but version {document.version} of the cluster's "
-                "document declares the bandits; change that, and undo this"
-            )
-        if found.declared != self.config.declared:
-            self.runtime.take(found.declared)
-
     def _take(self, found: NodeConfig) -> None:
         """Take over what cannot fail any more."""
         self.config = found
@@ -115,11 +102,6 @@ class Reload:
         self.runtime.service.config = found
         self.runtime.service.ready_neighbors = found.ready_neighbors
         self.runtime.node.settings.revoked.follow(found.revoked)
-
-
-def _sections(config: NodeConfig) -> dict[str, BanditConfig]:
-    """Return the bandits of a file without their tokens, which are each node's own."""
-    return {name: replace(each, token_file=None) for name, each in config.declared.items()}
 
 
 def require_live(before: NodeConfig, after: NodeConfig) -> None:
