@@ -212,6 +212,21 @@ def test_sections_that_contradict_the_document_are_neither_reloaded_nor_started_
         assert agent.cluster()["version"] == 1
 
 
+def test_the_page_shows_how_many_neighbours_are_waited_for_since_a_reload(
+    sections: Sections,
+) -> None:
+    sections.files.tables["neighbors"] = [{"id": "beta", "address": "127.0.0.1:1"}]
+    with LocalAgent(sections.write(one=ARMS)) as agent:
+        assert agent.ready() is None
+        sections.files.tables["node"]["ready_neighbors"] = 1
+        take_over(agent, sections.write(one=ARMS))
+        assert "0 of 1 neighbours are linked" in str(agent.ready())
+        assert agent.state().ready == agent.ready()
+        take_over(agent, sections.write(two=ARMS))
+        assert agent.state().bandits == ["two"]
+        assert agent.state().ready == agent.ready()
+
+
 def test_every_setting_is_either_live_or_named() -> None:
     known = {field.name for field in fields(NodeConfig)}
     assert set(LIVE) < known

@@ -51,7 +51,7 @@ class ManyService:
         self.services: dict[int, ApplicationService] = {}
         self._committer: Waiting | None = None
         self._failure, self._draining = "", False
-        self.ready_neighbors = config.ready_neighbors
+        self._ready_neighbors = config.ready_neighbors
         self.take([talk.bandit for talk in node.talks.talks.values()])
 
     def take(self, bandits: Iterable[BanditConfig]) -> None:
@@ -62,7 +62,7 @@ class ManyService:
                 service = ApplicationService(self.config, self.node, self.words, bandit)
                 service.committer, service.failure = self._committer, self._failure
                 service.listed = partial(self._listed, service)
-                service.draining = self._draining
+                service.draining, service.ready_neighbors = self._draining, self._ready_neighbors
                 self.services[bandit.number] = service
             else:
                 service.take(bandit)
@@ -110,6 +110,17 @@ class ManyService:
         self._draining = draining
         for service in self.services.values():
             service.draining = draining
+
+    @property
+    def ready_neighbors(self) -> int:
+        """How many neighbours must be linked for the agent to be ready."""
+        return self._ready_neighbors
+
+    @ready_neighbors.setter
+    def ready_neighbors(self, needed: int) -> None:
+        self._ready_neighbors = needed
+        for service in self.services.values():
+            service.ready_neighbors = needed
 
     def bandit(self, name: str) -> ApplicationService:
         """Return the service of one bandit."""
