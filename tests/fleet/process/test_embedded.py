@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import inspect
 import socket
 import threading
 import time
@@ -142,6 +144,33 @@ def test_a_failed_start_leaves_nothing_behind(path: Path) -> None:
         agent.choose()
     with agent:  # the place is free now, and so is the journal
         pull(agent)
+
+
+@pytest.mark.parametrize("part", ["node.leave", "_writer.close", "transport.stop", "disk.close"])
+def test_a_failed_stop_leaves_nothing_behind(path: Path, part: str) -> None:
+    agent = LocalAgent(path, insecure=True)
+    agent.start()
+    pull(agent)
+    owner: Any = agent._runtime
+    *way, name = part.split(".")
+    for step in way:
+        owner = getattr(owner, step)
+    end = getattr(owner, name)
+
+    async def fails_later() -> None:
+        await end()
+        raise OSError(errno.EIO, "I/O error")
+
+    def fails() -> None:
+        end()
+        raise OSError(errno.EIO, "I/O error")
+
+    setattr(owner, name, fails_later if inspect.iscoroutinefunction(end) else fails)
+    with pytest.raises(OSError, match="I/O error"):
+        agent.stop()
+    assert "agent shop-1" not in threads()
+    with agent:  # the journal is free
+        assert sum(arm.own_pulls for arm in agent.arms()) == 1
 
 
 def test_a_journal_in_use_is_a_sentence(path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -87,8 +87,10 @@ class LocalAgent:
         with self._lock:  # from here on, calls are told that the agent is not running
             loop, self._loop = self._loop, None
         if loop is not None:
-            asyncio.run_coroutine_threadsafe(self._runtime.stop(), loop).result()
-            self._end(loop)
+            stopping = asyncio.run_coroutine_threadsafe(self._runtime.stop(), loop)
+            wait([stopping])
+            self._end(loop)  # in any case: a thread that is left keeps the program alive
+            stopping.result()
 
     def _end(self, loop: asyncio.AbstractEventLoop) -> None:
         loop.call_soon_threadsafe(loop.stop)

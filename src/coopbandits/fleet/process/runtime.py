@@ -157,18 +157,22 @@ class Runtime:
         self._on_tick()
 
     async def stop(self) -> None:
-        """Stop, even after a failed start, and close the journal."""
+        """Stop, even after a failed start, and close the journal, whatever fails before that."""
         self._stop_timers()
-        if self._ending is None:
-            if self.node.members is not None:
-                self.node.members.leave()
-            self.node.leave()
-        if self._writer:
-            await self._writer.close()
-        if self._thread:
-            self._thread.close()
+        async with contextlib.AsyncExitStack() as ends:  # the last one first
+            ends.callback(self.disk.close)
+            ends.push_async_callback(self._stop_transport)
+            if self._thread:
+                ends.callback(self._thread.close)
+            if self._writer:
+                ends.push_async_callback(self._writer.close)
+            if self._ending is None:
+                if self.node.members is not None:
+                    self.node.members.leave()
+                self.node.leave()
+
+    async def _stop_transport(self) -> None:
         await (self._ending or self.transport.stop())
-        self.disk.close()
 
     def _stop_timers(self) -> None:
         for handle in (self._beat, self._timer, self._watch):
