@@ -123,3 +123,18 @@ def test_a_file_that_cannot_be_given_to_its_owner_is_closed(
     with pytest.raises(OSError, match="not permitted"):
         OperatingSystem().lock(tmp_path / "lock")
     assert (sorted(Path("/proc/self/fd").iterdir()) if before else []) == before
+
+
+def test_a_folder_is_released_though_its_journal_cannot_be_closed(tmp_path: Path) -> None:
+    class Failing(OperatingSystem):
+        def close(self, file: int) -> None:
+            super().close(file)
+            if file == disk._file:
+                raise OSError(5, "Input/output error")
+
+    disk = FileDisk(tmp_path, files=Failing())
+    disk.prepare(b"one")
+    disk.switch(b"")
+    with pytest.raises(OSError, match="Input/output error"):
+        disk.close()
+    FileDisk(tmp_path).close()

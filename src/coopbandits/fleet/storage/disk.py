@@ -301,10 +301,12 @@ class FileDisk:
 
     def close(self) -> None:
         """Close the file and release the folder."""
-        self.discard()
-        if self._file is not None:
-            self.files.close(self._file)
-        self.files.close(self._lock)
+        try:
+            self.discard()
+            if self._file is not None:
+                self.files.close(self._file)
+        finally:
+            self.files.close(self._lock)
 
 
 class MemoryDisk:
