@@ -136,14 +136,20 @@ def test_a_program_hands_a_document_to_its_own_agent(tmp_path: Path) -> None:
             agent.adopt(to_json(signed(4)))
 
 
-def test_pulls_at_a_rate_that_a_document_has_raised_are_not_held_against_an_agent() -> None:
-    """After a restart: its neighbours believe them."""
-    fleet = world(nx.empty_graph(1), max_pulls_per_second=1.0)
+@pytest.mark.parametrize(("declared", "rates"), [(1.0, (100.0,)), (100.0, (None, 0.5))])
+def test_pulls_at_a_rate_that_was_believed_are_not_held_against_an_agent(
+    declared: float, rates: tuple[float | None, ...]
+) -> None:
+    """After a restart, where a document has raised the rate, or lowered it since."""
+    fleet = world(nx.empty_graph(1), max_pulls_per_second=declared)
     service = service_of(fleet)
-    service.adopt(to_json(signed(1, settings={"max_pulls_per_second": 100.0})))
-    for _ in range(1200):  # more than the file allows since the epoch began
-        fleet.now += 0.01
-        service.choose()
+    for version, rate in enumerate(rates, 1):
+        settings = {} if rate is None else {"max_pulls_per_second": rate}
+        service.adopt(to_json(signed(version, settings=settings)))
+        for _ in range(1200 if rate != 0.5 else 0):  # more than the lower rate allows by now
+            fleet.now += 0.01
+            service.choose()
     fleet.crash(0)
     fleet.restart(0)
+    fleet.now += 2.0
     service_of(fleet).choose()

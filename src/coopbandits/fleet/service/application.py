@@ -114,8 +114,8 @@ class ApplicationService:
         """Return a pace by all pulls since the epoch began: those that neighbours believe."""
         cluster, now = self.cluster, self.node.clock()
         document, rate = self.node.settings.keeper.document, cluster.max_pulls_per_second
-        if document is not None:
-            rate = document.settings.get("max_pulls_per_second", rate)
+        if document is not None:  # the allowance lowers the pace then, but nobody believes less
+            rate = max(rate, document.settings.get("max_pulls_per_second", rate))
         return Pace(rate, now - cluster.epoch, made, now)
 
     def choose(
