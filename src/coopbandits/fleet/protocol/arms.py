@@ -175,6 +175,10 @@ class ArmNotary(Notary):
         """Read the files again if they have changed."""
         self.notary.refresh()
 
+    def fingerprint_of(self, certificate: bytes) -> bytes:
+        """Return what proofs name a certificate by."""
+        return self.notary.fingerprint_of(certificate)
+
     def learn(self, certificate: bytes) -> bytes:
         """Keep an author's certificate."""
         return self.notary.learn(certificate)
