@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.draws import words
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.frames import DATA
@@ -133,6 +134,35 @@ def test_pulls_between_a_rollback_and_the_first_link_are_kept(
     settle(world)
     everybody_knows(world)
     assert numbers(world) == 5
+
+
+@both
+@pytest.mark.parametrize("more", [0, 3])
+@pytest.mark.parametrize("graph", [nx.cycle_graph(4), nx.path_graph(3)], ids=["ring", "path"])
+def test_an_older_journal_is_noticed_also_by_whoever_is_linked_later(
+    graph: nx.Graph[int], more: int, signed: bool, certificates: Path
+) -> None:
+    """The one neighbour that is there at first has lost its memory, and knows nothing of it."""
+    world = World(CLUSTER, graph, certificates=folder(signed, certificates))
+    pull(world, 1, 5)
+    settle(world)
+    copy = bytes(world.disks[VICTIM].data)
+    pull(world, 2, 5)
+    settle(world)
+    for one, other in graph.edges:
+        if {one, other} != {1, VICTIM}:
+            world.cut_link(one, other)
+    lose(world, 1)
+    put_back(world, VICTIM, MemoryDisk(copy))
+    pull(world, 3, more, VICTIM)
+    for _ in range(100):
+        world.step()
+    assert world.totals(1)[3:].sum() == 5 * len(graph) + more, "what the older memory has"
+    settle(world)
+    everybody_knows(world)
+    assert numbers(world) == len(graph) + 2
+    quiet = [world.node(agent).replica.agent.outgoing(1) for agent in graph.neighbors(1)]
+    assert [message is not None and message.size for message in quiet] == [HEADER] * len(quiet)
 
 
 def post_but_messages_of(world: World, silent: int, sender: int, to: int, data: bytes) -> bool:

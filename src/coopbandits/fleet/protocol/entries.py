@@ -1,9 +1,7 @@
 """Entries on the wire: who may say what of whom, for aggregations whose messages have authors.
 
 *An agent's own word counts.* With signatures an entry is believed if its author has signed it, and
-whoever passes it on can add nothing and take nothing away. Without them an entry is believed of the
-author itself over its own link, whatever others say of it, and of others only while there is no
-such link.
+whoever passes it on can add nothing and take nothing away. Without them see `words`.
 
 *Acknowledgements belong to a memory.* An agent tells in HELLO which memory it has (`memory`), and
 which of the neighbour's messages it has heard. Where that does not fit what was acknowledged, all
@@ -18,6 +16,7 @@ What this changes in the agent's state goes through messages, as orders (see
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -48,6 +47,7 @@ from coopbandits.fleet.protocol.frames import Fields
 from coopbandits.fleet.protocol.orders import Orders
 from coopbandits.fleet.protocol.peers import Greeted, Peer
 from coopbandits.fleet.protocol.proofs import ProofBook, Proven, write_proofs
+from coopbandits.fleet.protocol.words import Words
 from coopbandits.fleet.storage.replica import Replica
 
 PATIENCE = 2.0
@@ -108,6 +108,7 @@ class EntryExchange:
             self.book.restore(replica, self.machine)
             self.notary.books.add(self)
         self.orders = Orders()
+        self.words = Words(claims, peers, self._order, self._check_own)
         self.revoked: frozenset[int] = frozenset()
         self.published: Proven | None = None
         self.published_at = 0  # the first message with it
@@ -121,7 +122,8 @@ class EntryExchange:
         self._is_sure = False  # that no later memory than this one has been told of
         self._said: dict[float, bytes | None] = {}  # what was signed, by version
         self._oldest_said = -1.0
-        self._renumberings = 0
+        self.renumberings = 0
+        self._former: tuple[int, Vector] | None = None  # who showed what of a former life
 
     def fingerprints(self) -> set[bytes]:
         """Return that of the certificate behind the own entry; it may have been renewed since."""
@@ -138,6 +140,10 @@ class EntryExchange:
         # Who makes an exchange has asked the agent for it; the replica may have another one since.
         machine: Attributed = self.replica.agent.machine  # type: ignore[attr-defined]  # has one
         return machine
+
+    def go_on_from(self, before: EntryExchange) -> None:
+        """Take over how often this life has taken another number; an order for it is lost."""
+        self.renumberings = before.renumberings - before.orders.renumbers
 
     # Greetings
 
@@ -164,6 +170,7 @@ class EntryExchange:
         `pending` is what it said over an earlier link and has not taken effect yet.
         """
         self._require_own(peer, hello.entry)
+        self.words.drop(peer.number)
         self._look_back(peer, hello.heard)
         machine, changed = self.machine, peer.memory != hello.memory
         peer.memory, peer.entry = hello.memory, hello.entry
@@ -186,7 +193,7 @@ class EntryExchange:
         memory, start, number = heard
         if (
             self.book is None  # with signatures nobody's word is needed for it
-            and not self._is_sure
+            and not (self._is_sure or self.renumberings)
             and memory == self.memory
             and start < self.replica.incarnation
             and number > self.began + 1
@@ -212,7 +219,7 @@ class EntryExchange:
             if not is_possible(number, rounds):  # nobody honest says or passes on such a thing
                 raise InputError(f"a message about agent {number:g} and {rounds:g} rounds")
         if self.book is None:
-            verdicts = self._check_words(peer, values, told)
+            verdicts = self.words.check(self.machine, peer, values, told, now)
         else:
             rows = self.machine.rows(values)
             proofs = self.book.read(fields, len(told), peer.number, now)
@@ -233,20 +240,6 @@ class EntryExchange:
         rows = self.machine.rows(values)
         heads, versions = rows[:, :HEADER].tolist(), self.machine.versions(rows)
         return [(*head, version) for head, version in zip(heads, versions, strict=True)]
-
-    def _check_words(self, peer: Peer, values: Vector, told: list[Told]) -> list[bool | None]:
-        author, known = peer.entry, self.claims.known
-        if all(number == author and version > known(number) for number, _, version in told):
-            return [True] * len(told)  # it tells of itself alone, as most do
-        rows, touchy = self.machine.rows(values), self._touchy()
-        return [
-            number not in touchy or self._check_word(peer, row, number, version)
-            for row, (number, _, version) in zip(rows, told, strict=True)
-        ]
-
-    def _touchy(self) -> set[float]:
-        """Return the numbers of those who can be asked themselves."""
-        return {self.machine.number, *(peer.entry for peer in self.peers.values() if peer.met)}
 
     def _check_signed(
         self, peer: Peer, book: ProofBook, number: float, told: Proven, now: float
@@ -281,24 +274,18 @@ class EntryExchange:
         (base,) = self.machine.versions(self._first[None])
         return version > max(base, self._oldest_said) and self._said.get(version) != signed
 
-    def _check_word(self, peer: Peer, row: Vector, number: float, version: float) -> bool | None:
-        """Return whether an entry is believed of a neighbour; None if its author is asked."""
-        if number == peer.entry and version > self.claims.known(number):
-            return True
-        if number == self.machine.number:
-            # Pulls since the start do not count: they were not told yet, whoever knows so many.
-            if not self._is_sure and version > self.machine.versions(self._first[None])[0]:
-                told = Proven(row.tobytes(), version, b"")
-                self._renumber(peer, told, f"{peer.name} knows of {version:g} pulls")
-            return None if self.orders.renumbers else False
-        held = self.machine.entry(number)
-        had = self.machine.versions(held[None])[0] if held is not None else -1.0
-        if number == peer.entry:
-            if held is not None and held.tobytes() != row.tobytes():
-                self._order(peer, order(FORGET, number, row[HEADER:]))
-                self.claims.forget(number)
-            return True
-        return True if version <= had else None
+    def _check_own(self, peer: Peer, row: Vector, version: float, now: float) -> bool | None:
+        """Notice that a neighbour knows of more than this life has told; once in a life.
+
+        Pulls that were not told yet do not count, whoever knows of so many.
+        """
+        (told,) = self.machine.versions(self._told[None])
+        most = self.claims.most_pulls(now - self.claims.epoch)
+        if not self.renumberings and told < version <= most:
+            other = Proven(row.tobytes(), version, b"")
+            self._renumber(peer, other, f"{peer.name} knows of {version:g} pulls")
+            self._former = peer.number, row.copy()
+        return None if self.orders.renumbers else False
 
     def _is_revoked(self, number: float) -> bool:
         author = author_of(number) if self.book is None else self.book.author_of(number)
@@ -317,7 +304,7 @@ class EntryExchange:
         if self.orders.renumbers:
             return
         old = self.machine.number
-        seed = f"{old} {self.replica.incarnation} {self._renumberings}".encode()
+        seed = f"{old} {self.replica.incarnation} {self.renumberings}".encode()
         step = 1 + int.from_bytes(blake2b(seed, digest_size=4).digest(), "big") % (GENERATIONS - 1)
         while entry_number(self.author, old + step) in self.machine.held():
             step += 1
@@ -330,7 +317,7 @@ class EntryExchange:
         if other.outranks(Proven(self._told.tobytes(), version, b"")):
             left = self._first
         self._order(peer, self.machine.renumbering(number, left))
-        self._renumberings += 1
+        self.renumberings += 1
 
     def revoke(self, authors: frozenset[int], inbox: dict[int, Vector]) -> None:
         """Believe nothing of these authors any more, and forget what was believed."""
@@ -348,9 +335,11 @@ class EntryExchange:
                 assert held is not None  # noqa: S101  among those held
                 self._order(peer, order(FORGET, number, held[HEADER:]))
 
-    def hand_over(self, number: int) -> None:
+    def let_go(self, number: int) -> None:
         """Let another neighbour's message carry the orders in that of one who has gone."""
-        self.orders.hand_over(self.machine, number, next(iter(self.peers), None))
+        self.words.drop(number)
+        if number in self.orders:
+            self.orders.hand_over(self.machine, number, next(iter(self.peers), None))
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
         """Return the messages that end this round, with the orders in front."""
@@ -372,7 +361,7 @@ class EntryExchange:
         known = self.book.known.get(number)
         return known is not None and known.entry == row.tobytes()
 
-    def settle(self) -> bool:
+    def settle(self, now: float) -> bool:
         """Note that the round has ended and is in the journal; return whether to greet again."""
         if self.book is not None:
             self.book.settle()
@@ -387,7 +376,18 @@ class EntryExchange:
             self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
             self._told, self._told_of = self._first, -1
             self.published, self._is_sure = None, True
+            self._keep_former(now)
         return again
+
+    def _keep_former(self, now: float) -> None:
+        """Pass on what a former life has told: whoever showed it may not come to say it again."""
+        number, row = self._former or (-1, self._first)
+        if number in self.peers:
+            with contextlib.suppress(InputError):
+                message = self.machine.note(number, row[None])
+                self.replica.agent.check_claims(message, self.claims, now)
+                self.orders.add(self.machine, number, row)
+        self._former = None
 
     # What is sent
 
@@ -450,11 +450,16 @@ class EntryExchange:
             peer.first_sent = int(values[0])
         missing = peer.acked < max(peer.first_sent, self.published_at)
         if self.book is None:
-            many = values.size > HEADER + self._first.size * self.claims.max_agents
-            return (self._plain(values) if many or missing or not self._is_sure else values), None
+            question = self.words.question(peer)
+            room = self.claims.max_agents - (question is not None)
+            many = values.size > HEADER + self._first.size * room
+            if many or missing or not self._is_sure:
+                values = self._plain(values, room)
+            return (values if question is None else question.put(values)), None
         told: list[Proven] = []
         if values.size > HEADER:
-            told = self.book.of(self._fitting(values), self.machine.number)
+            fitting = self._fitting(values, self.claims.max_agents)
+            told = self.book.of(fitting, self.machine.number)
         if missing and self.published is not None:
             told.append(self.published)
         if not told:
@@ -463,21 +468,22 @@ class EntryExchange:
         fields = write_proofs([each.proof for each in told], self.book.new_to(peer, told))
         return np.concatenate([values[:HEADER], entries]), fields
 
-    def _fitting(self, values: Vector) -> Rows:
-        """Return as many entries of a message as receivers have room for; the rest comes later.
+    def _fitting(self, values: Vector, room: int) -> Rows:
+        """Return as many entries of a message as there is room for beside the own one.
 
-        There may be more entries than agents: one more for every memory that was lost.
+        There may be more entries than agents, one more for every memory that was lost. The rest
+        comes later.
         """
-        rows, room = self.machine.rows(values), max(1, self.claims.max_agents - 1)
+        rows, room = self.machine.rows(values), max(1, room - 1)
         if len(rows) <= room:
             return rows
         rows = np.roll(rows, -self.replica.rounds * room, axis=0)  # all get their turn
         self.machine.postpone(rows[room:, 0])
         return rows[:room]
 
-    def _plain(self, values: Vector) -> Vector:
+    def _plain(self, values: Vector, room: int) -> Vector:
         """Return a message with the own entry, or without it as long as it may be an older one."""
-        rows = self._fitting(values)
+        rows = self._fitting(values, room)
         others = rows[rows[:, 0] != self.machine.number]
         own = [self._own()] if self._is_sure else []
         return with_rows(values, np.concatenate([*others, *own, []]))

@@ -275,7 +275,7 @@ class RobustGossip(Gossip):
         if gone:
             self.let_go(gone)
         if entries is not None:
-            if entries.settle():
+            if entries.settle(now):
                 self.greet_again("it counts under another number now")
             entries.publish(now)
         for j, peer in self.peers.items():
@@ -318,8 +318,14 @@ class RobustGossip(Gossip):
     def forget(self, number: int) -> None:
         """Drop what it said and has not taken effect; orders are given by the next neighbour."""
         self.inbox.pop(number, None)
-        if self.entries is not None and number in self.entries.orders:
-            self.entries.hand_over(number)
+        if self.entries is not None:
+            self.entries.let_go(number)
+
+    def go_on_from(self, before: RobustGossip) -> None:
+        """Take over what is known of this life; it was begun anew with other arms."""
+        self.told = before.told
+        if self.entries is not None and before.entries is not None:
+            self.entries.go_on_from(before.entries)
 
 
 class QuietGossip(RobustGossip):

@@ -269,7 +269,7 @@ class Talks:
         talk = Talk(bandit, replica, terms, self.links, self.peers.values(), self._say)
         if bandit.number in self.talks:
             before = self.talks[bandit.number]
-            talk.gossip.told = before.gossip.told
+            talk.gossip.go_on_from(before.gossip)
             talk.spared = {arm: end for arm, end in before.spared.items() if arm in replica.arms}
         self.begun(talk.gossip)
         talk.gossip.revoke(self._revoked)
