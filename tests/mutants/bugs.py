@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 
 class Mutant(NamedTuple):
-    """A bug: in which file which text becomes which, and with which policies it shows."""
+    """A bug: in which file which text becomes which, with which policies it shows, and whether it
+    takes two bandits."""
 
     name: str
     file: str
     text: str
     replacement: str
     policies: tuple[str, ...]
+    bandits: bool = False
 
 
 ROBUST = ("tree-ts", "flood-ts")
@@ -229,5 +231,13 @@ MUTANTS = (
         "        self.journal.adopt(Adopted(msgspec.msgpack.encode(kept)))\n",
         "",
         ROBUST,
+    ),
+    Mutant(
+        "tickets of a bandit that came late are forgotten",
+        "fleet/storage/replica.py",
+        "        if declared.nonce:\n",
+        "        if False:\n",
+        ROBUST,
+        bandits=True,
     ),
 )

@@ -28,9 +28,9 @@ CHILD = """
 import json, logging, sys
 logging.disable(logging.CRITICAL)
 from coopbandits.testing.torture import Setting, make_schedule, play
-first, limit, policies = json.loads(sys.argv[1])
+first, limit, policies, bandits = json.loads(sys.argv[1])
 for seed in range(first, limit):
-    setting = Setting(policies[seed % len(policies)], bandits=False, auto=False)
+    setting = Setting(policies[seed % len(policies)], bandits=bandits, auto=False)
     outcome = play(make_schedule(seed, setting))
     if outcome.violation:
         print(json.dumps([seed, outcome.violation]))
@@ -69,10 +69,11 @@ def mutate(mutant: Mutant, folder: Path) -> None:
     path.write_text(source.replace(mutant.text, mutant.replacement))
 
 
-def torture(source: Path, policies: Sequence[str], first: int, limit: int) -> tuple[int, str]:
+def torture(source: Path, mutant: Mutant, first: int, limit: int) -> tuple[int, str]:
     """Return the first failing seed and why, or the limit; in a process of its own."""
+    given = json.dumps([first, limit, mutant.policies, mutant.bandits])
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, json.dumps([first, limit, policies])],
+        [sys.executable, "-c", CHILD, given],
         env=os.environ | {"PYTHONPATH": str(source)},
         capture_output=True,
         text=True,
@@ -90,8 +91,8 @@ def hunt(mutant: Mutant, limit: int = LIMIT) -> Find:
     with tempfile.TemporaryDirectory() as name:
         mutate(mutant, Path(name))
         while first < limit:
-            seed, violation = torture(Path(name), mutant.policies, first, limit)
-            if violation and not torture(SOURCE, mutant.policies, seed, seed + 1)[1]:
+            seed, violation = torture(Path(name), mutant, first, limit)
+            if violation and not torture(SOURCE, mutant, seed, seed + 1)[1]:
                 return Find(seed, violation, time.monotonic() - started)
             first = seed + 1
     return Find(None, "", time.monotonic() - started)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from coopbandits.core.draws import stream_key, word_at
 from coopbandits.testing.torture.application import Account, Application
+from coopbandits.testing.torture.bandits import Declared
 from coopbandits.testing.torture.files import VirtualFiles
 from coopbandits.testing.torture.process import Process, VirtualClock, name
 from coopbandits.testing.torture.schedule import DISKS, IDENTITIES, PHASES, PULLS, SECOND
@@ -46,8 +47,7 @@ class Actor:
         self.copies: list[tuple[dict[str, bytes], Account]] = []
         self.revoked: frozenset[str] = frozenset()
         self.document = 0
-        self.extra = False  # whether its file declares the arm that comes and goes,
-        self.purged = False  # or purges it, which is for ever
+        self.file = Declared(side=bool(word >> 24 & 1))
         self.heard: dict[str, tuple[int, int, int]] = {}
 
     def words(self) -> int:

@@ -1,4 +1,4 @@
-"""Two bandits on a stage, of one of which an arm comes and goes, and may be purged.
+"""Two bandits on a stage: an arm of the first comes and goes, the second may come late.
 
 What applications and checks count, they count by option: a bandit and an arm. A stage with one
 bandit has the first three.
@@ -6,7 +6,7 @@ bandit has the first three.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from coopbandits.fleet.config import ClusterConfig
@@ -37,15 +37,29 @@ def option_of(bandit: str, arm: str) -> int:
     return next(at for at, each in enumerate(OPTIONS) if (each.bandit, each.arm) == (bandit, arm))
 
 
-def declared(
-    cluster: ClusterConfig, *, extra: bool, purged: bool = False
-) -> dict[str, BanditConfig]:
-    """Return both bandits, with or without the arm that comes and goes."""
-    found = {}
-    for name, number in NUMBERS.items():
-        arms = (*ARMS, EXTRA) if extra and name == MAIN else ARMS
-        settings = replace(cluster, arms=arms)
-        listed = tuple(Arm(arm, arm) for arm in arms)
-        gone = (EXTRA,) if purged and name == MAIN else ()
-        found[name] = BanditConfig(name, number, settings, listed, purged=gone)
-    return found
+@dataclass
+class Declared:
+    """What one agent's file says.
+
+    Attributes
+    ----------
+    side : bool
+        Whether it has the second bandit; once it has, it keeps it.
+    extra, purged : bool
+        Whether the first has the arm that comes and goes, or purges it, which is for ever.
+    """
+
+    side: bool = True
+    extra: bool = False
+    purged: bool = False
+
+    def bandits(self, cluster: ClusterConfig) -> dict[str, BanditConfig]:
+        """Return the bandits of a cluster."""
+        found = {}
+        for name in (MAIN, SIDE) if self.side else (MAIN,):
+            arms = (*ARMS, EXTRA) if self.extra and name == MAIN else ARMS
+            settings = replace(cluster, arms=arms)
+            listed = tuple(Arm(arm, arm) for arm in arms)
+            gone = (EXTRA,) if self.purged and name == MAIN else ()
+            found[name] = BanditConfig(name, NUMBERS[name], settings, listed, purged=gone)
+        return found

@@ -18,7 +18,6 @@ from coopbandits.testing.torture.application import (
     Account,
     ViolationError,
 )
-from coopbandits.testing.torture.bandits import declared
 from coopbandits.testing.torture.files import Killed
 from coopbandits.testing.torture.open_wiring import DEGREE, SEEDS
 from coopbandits.testing.torture.operator import DOCUMENTS
@@ -147,15 +146,16 @@ class Lives:
             max_open_tickets=MOST_TICKETS,
             silence=SILENCE,
             document=DOCUMENTS,
-            declared=(
-                declared(cluster, extra=actor.extra, purged=actor.purged)
-                if schedule.bandits
-                else {}
-            ),
+            declared=actor.file.bandits(cluster) if schedule.bandits else {},
             auto=schedule.auto,
             degree=DEGREE,
             seeds=SEEDS if schedule.auto else (),
         )
+
+    def redeclare(self, actor: Actor) -> None:
+        """Let a process that runs go by what its file says now."""
+        if actor.process is not None:
+            self.act(actor, actor.process.take, actor.file.bandits(self.stage.cluster))
 
     def _started(self, actor: Actor, process: Process) -> None:
         stage = self.stage

@@ -225,7 +225,7 @@ class Process:
 
     def choose(self, word: int) -> tuple[Choice, int]:
         """Return a choice and its option; of two bandits, chance asks one."""
-        name = (MAIN, SIDE)[word >> 7 & 1] if self.many else MAIN
+        name = SIDE if word >> 7 & 1 and self.many and self.is_complete else MAIN
         choice = self._asked(name).choose()
         return choice, option_of(name, choice.arm)
 
@@ -244,6 +244,11 @@ class Process:
             take(self.many, declared)
 
     # What checks look at
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the agent has all bandits."""
+        return self.bandits is None or self.bandits.replicas.keys() >= {*NUMBERS.values()}
 
     def own_totals(self) -> tuple[list[int], list[float]]:
         """Return rewards handed in here and their sums, by option."""
@@ -275,7 +280,9 @@ class Process:
             yield from ((at, self.replica, at) for at in range(len(ARMS)))
             return
         for at, option in enumerate(OPTIONS):
-            replica = self.bandits.replicas[NUMBERS[option.bandit]]
+            replica = self.bandits.replicas.get(NUMBERS[option.bandit])
+            if replica is None:
+                continue
             places = {arm: place for place, arm in enumerate(replica.arms)}
             numbers = [Arm(option.arm, option.arm).number]
             numbers += [PURGED] * ((option.bandit, option.arm) == (MAIN, EXTRA))
@@ -313,7 +320,7 @@ class Process:
         """Return the time by which pulls of an option are forgotten."""
         replica = self.replica
         if self.bandits is not None and option is not None:
-            replica = self.bandits.replicas[NUMBERS[OPTIONS[option].bandit]]
+            replica = self.bandits.replicas.get(NUMBERS[OPTIONS[option].bandit], replica)
         machine = getattr(replica.agent, "machine", None)
         return machine.clock if isinstance(machine, ClockedMachine) else 0
 

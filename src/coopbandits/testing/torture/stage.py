@@ -138,6 +138,15 @@ class Stage:
         self.plan(SECOND, self._look)
 
     def _look(self) -> None:
+        if self.schedule.bandits:
+            self._complete()
         self.operator.hand_over(self.actors[0])  # who got the latest may have lost it
         self.checks.settle()
         self.plan(SECOND // 2, self._look)
+
+    def _complete(self) -> None:
+        """Give the second bandit to those who have not got it yet."""
+        for actor in self.actors:
+            actor.file.side = True
+            if actor.process is not None and not actor.process.is_complete:
+                self.lives.redeclare(actor)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from coopbandits.core.aggregate.aggregation import ROBUST
-from coopbandits.testing.torture.bandits import declared
 from coopbandits.testing.torture.schedule import SECOND, Trouble
 
 if TYPE_CHECKING:
@@ -198,14 +197,15 @@ def _drain(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _declare(stage: Stage, actor: Actor, trouble: Trouble) -> None:
-    """Add an arm, remove or purge it, in an agent's file and while it runs."""
-    if not actor.extra and not trouble.word >> 4 & 3:
-        actor.purged = True
-    actor.extra = not actor.extra and not actor.purged
-    process = actor.process
-    if process is not None and trouble.word & 3:  # otherwise with its next start
-        told = declared(stage.cluster, extra=actor.extra, purged=actor.purged)
-        stage.lives.act(actor, process.take, told)
+    """Add a bandit, and add an arm, remove or purge it, in an agent's file and while it runs."""
+    file = actor.file
+    if not file.extra and not trouble.word >> 4 & 3:
+        file.purged = True
+    file.side, file.extra = True, not file.extra and not file.purged
+    if trouble.word & 3:  # otherwise with its next start
+        stage.lives.redeclare(actor)
+    if trouble.word >> 33 & 1:  # the next start shows whether that was kept
+        stage.plan(trouble.length, _die_of_it, stage, actor, trouble)
 
 
 KINDS: dict[str, Strike] = {
