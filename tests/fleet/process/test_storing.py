@@ -115,6 +115,31 @@ def test_all_that_wait_share_a_sync(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
+def test_who_waits_is_told_where_a_state_cannot_be_exported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by a policy of one's own; it is no trouble of the disk, and so the agent ends."""
+
+    def broken() -> dict[str, object]:
+        raise RuntimeError("this should not have happened")
+
+    async def play() -> None:
+        async with running(tmp_path) as runtime:
+            await pull(runtime)
+            late = runtime.service.choose()
+            runtime.node.replica.journal.renew(broken)
+            with pytest.raises(UnavailableError, match="the agent failed in writing its journal"):
+                await asyncio.wait_for(stored(runtime), 10)
+            await asyncio.wait_for(runtime.failed.wait(), 10)
+            with pytest.raises(UnavailableError, match="its log says why"):
+                runtime.service.observe(late.ticket, 0.5)
+        async with running(tmp_path) as runtime:
+            assert rewards(runtime) == 1
+
+    asyncio.run(play())
+    assert caplog.text.count("failed in writing its journal and stops") == 1
+
+
 def test_nobody_is_told_before_the_sync_and_the_loop_goes_on(tmp_path: Path) -> None:
     async def play() -> None:
         async with running(tmp_path, files=(files := Watched())) as runtime:

@@ -23,12 +23,22 @@ MOST_UNSENT = 1000
 
 
 class GroupCommit:
-    """Writes a journal's events in batches, and between two of them a new snapshot where asked."""
+    """Writes a journal's events in batches, and between two of them a new snapshot where asked.
 
-    def __init__(self, journal: Journal, outbox: Outbox, worker: Worker) -> None:
-        self.journal, self.outbox, self.worker = journal, outbox, worker
+    `fail` is told of what is no failure of the disk, such as a state that cannot be exported.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        outbox: Outbox,
+        worker: Worker,
+        fail: Callable[[str, Exception], None],
+    ) -> None:
+        self.journal, self.outbox, self.worker, self._fail = journal, outbox, worker, fail
         self._waiting: deque[tuple[int, Stored]] = deque()
         self._launching = self._flying = False
+        self._failure = ""
         self._export: Callable[[], dict[str, Any]] | None = None
         journal.committer = journal.rewriter = outbox.committer = self
 
@@ -36,10 +46,14 @@ class GroupCommit:
         """Call `then` once all events so far are on disk, or with the reason why not."""
         if self.is_stored:
             then(None)
-        elif self.journal.trouble:
-            then(_unavailable(self.journal.trouble))
+        elif self._trouble:
+            then(_unavailable(self._trouble))
         else:
             self._waiting.append((self.journal.appended, then))
+
+    @property
+    def _trouble(self) -> str:
+        return self._failure or self.journal.trouble
 
     @property
     def is_stored(self) -> bool:
@@ -59,6 +73,18 @@ class GroupCommit:
 
     def _launch(self) -> None:
         self._launching = False
+        try:
+            self._write()
+        except Exception as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        """Let nobody wait for what will not be written."""
+        self._failure = "the agent failed in writing its journal"
+        self._tell()
+        self._fail("writing its journal", error)
+
+    def _write(self) -> None:
         export, self._export = self._export, None
         if export is not None:
             rewrite = self.journal.begin_rewrite(export())
@@ -91,8 +117,8 @@ class GroupCommit:
         self._tell()
 
     def _tell(self) -> None:
-        """Tell those whose events are on disk, or all if the journal is in trouble."""
-        stored, trouble = self.journal.stored, self.journal.trouble
+        """Tell those whose events are on disk, or all if nothing more will be."""
+        stored, trouble = self.journal.stored, self._trouble
         while self._waiting and (trouble or self._waiting[0][0] <= stored):
             number, then = self._waiting.popleft()
             error = None if number <= stored else _unavailable(trouble)

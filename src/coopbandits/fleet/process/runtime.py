@@ -145,7 +145,7 @@ class Runtime:
         self._thread = Thread()
         journal = self.node.replica.journal
         if self.disk.durability == "power":
-            self._writer = GroupCommit(journal, self.outbox, self._thread)
+            self._writer = GroupCommit(journal, self.outbox, self._thread, self.fail)
             self.service.committer = self._writer
         else:
             self._writer = BesideRewriter(journal, self._thread)

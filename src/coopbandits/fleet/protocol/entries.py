@@ -381,8 +381,8 @@ class EntryExchange:
 
     def _keep_former(self, now: float) -> None:
         """Pass on what a former life has told: whoever showed it may not come to say it again."""
-        number, row = self._former or (-1, self._first)
-        if number in self.peers:
+        if self._former is not None and self._former[0] in self.peers:
+            number, row = self._former
             with contextlib.suppress(InputError):
                 message = self.machine.note(number, row[None])
                 self.replica.agent.check_claims(message, self.claims, now)

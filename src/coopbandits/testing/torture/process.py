@@ -159,6 +159,11 @@ class VirtualWorker:
         """Do nothing: an agent that is tortured is never asked to end in peace."""
 
 
+def _escape(where: str, error: Exception) -> None:
+    del where
+    raise error
+
+
 class Process:
     """An agent that runs: journal, protocol, service, and group commit where there is one."""
 
@@ -196,7 +201,7 @@ class Process:
         self.commit: GroupCommit | None = None
         if self.config.durability == "power":
             worker = VirtualWorker(self.files, later, 0.0)
-            self.commit = GroupCommit(journal, self.outbox, worker)
+            self.commit = GroupCommit(journal, self.outbox, worker, _escape)
         else:
             BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
 
