@@ -9,6 +9,7 @@ from coopbandits.core import FloodedTotals, LocalView
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.entries import AUTHORED, HEADER, order
 from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
+from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import ArmSums
 
 REGISTERS = ArmSums().registers(2)
@@ -43,6 +44,23 @@ def test_what_is_left_out_of_a_message_belongs_in_the_next() -> None:
     second = made.outgoing(2)
     assert second is not None
     assert made.rows(second)[:, 0].tolist() == [7.0]
+
+
+def test_an_entry_grows_by_pulls() -> None:
+    made, claims = machine(), Claims(True, 10.0, 0.0, 9)
+    made.check_growth(ENTRY + np.array([0, 1, 0.5, 0, 1, 0]), ENTRY, claims, 1.0)
+    for wrong in ([0, 1, 0, 0, -1, 2], [0, 1, 2.0, 0, 1, 0], [0, 1, 0, 0, 1e4, 0]):
+        with pytest.raises(InputError, match="a claim of"):
+            made.check_growth(ENTRY + wrong, ENTRY, claims, 1.0)
+
+
+def test_an_entry_that_forgets_grows_by_pulls() -> None:
+    made = FloodedTotals(discount=0.5).make(LocalView(0, 0.5, {1: 0.5}, num_arms=2), REGISTERS)
+    claims = Claims(True, 10.0, 0.0, 9)
+    later = np.array([7.0, 5.0, 0.25, 0.0, 0.5, 0.0])  # two rounds later a quarter is left
+    made.check_growth(later, ENTRY, claims, 1.0)
+    with pytest.raises(InputError, match="a claim of"):
+        made.check_growth(0.9 * later, ENTRY, claims, 1.0)
 
 
 @pytest.mark.parametrize(("told", "read"), [(4.0, 4), (-5.0, 0), (1e300, 2**53)])

@@ -17,13 +17,16 @@ because messages are what a journal keeps:
 from __future__ import annotations
 
 import math
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+
+if TYPE_CHECKING:
+    from coopbandits.core.aggregate.claims import Claims
 
 FORGET, RENUMBER = -1.0, -2.0
 """Rounds of rows that are orders; a renumbering may have any below."""
@@ -96,6 +99,9 @@ class Attributed(Protocol):
     def arrived_at(self, neighbor: int) -> int:
         """Return the number of the own message that a neighbour acknowledged last."""
 
+    def check_growth(self, entry: Vector, earlier: Vector, claims: Claims, now: float) -> None:
+        """Refuse an entry that pulls cannot have made of an earlier version."""
+
     def renumbering(self, number: int, left: Vector) -> Vector:
         """Return the order to count under another number, and leave an entry as it was."""
 
@@ -124,6 +130,16 @@ def newest_of(numbers: Vector, versions: Vector) -> NDArray[np.intp]:
 def with_rows(message: Vector, rows: Rows) -> Vector:
     """Return a message with other entries."""
     return np.concatenate([message[:HEADER], rows.ravel()])
+
+
+def told_in(message: Vector, machine: Attributed) -> list[Told]:
+    """Return what a message tells of, or refuse one of another form."""
+    told = machine.quickly(message)
+    if told is None:
+        rows = machine.rows(message)
+        heads, versions = rows[:, :HEADER].tolist(), machine.versions(rows)
+        told = [(*head, version) for head, version in zip(heads, versions, strict=True)]
+    return told
 
 
 def order(what: float, number: float, registers: Vector) -> Vector:

@@ -33,11 +33,11 @@ from coopbandits.core.aggregate.entries import (
     HEADER,
     Attributed,
     Rows,
-    Told,
     author_of,
     entry_number,
     is_possible,
     order,
+    told_in,
     with_rows,
 )
 from coopbandits.core.contract import Vector
@@ -48,6 +48,7 @@ from coopbandits.fleet.protocol.orders import Orders
 from coopbandits.fleet.protocol.peers import Greeted, Peer
 from coopbandits.fleet.protocol.proofs import ProofBook, Proven, write_proofs
 from coopbandits.fleet.protocol.words import Words
+from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
 
 PATIENCE = 2.0
@@ -212,9 +213,7 @@ class EntryExchange:
         InputError
             It has no such form.
         """
-        told = self.machine.quickly(values)
-        if told is None:
-            told = self._read(values)
+        told = told_in(values, self.machine)
         for number, rounds, _ in told:
             if not is_possible(number, rounds):  # nobody honest says or passes on such a thing
                 raise InputError(f"a message about agent {number:g} and {rounds:g} rounds")
@@ -235,11 +234,6 @@ class EntryExchange:
             believed = [verdict is True for verdict in verdicts]
             values = with_rows(values, self.machine.rows(values)[believed])
         return Sifted(values, None in verdicts, refused)
-
-    def _read(self, values: Vector) -> list[Told]:
-        rows = self.machine.rows(values)
-        heads, versions = rows[:, :HEADER].tolist(), self.machine.versions(rows)
-        return [(*head, version) for head, version in zip(heads, versions, strict=True)]
 
     def _check_signed(
         self, peer: Peer, book: ProofBook, number: float, told: Proven, now: float
@@ -280,12 +274,22 @@ class EntryExchange:
         Pulls that were not told yet do not count, whoever knows of so many.
         """
         (told,) = self.machine.versions(self._told[None])
-        most = self.claims.most_pulls(now - self.claims.epoch)
-        if not self.renumberings and told < version <= most:
+        if not self.renumberings and told < version and self._can_be_former(row, now):
             other = Proven(row.tobytes(), version, b"")
             self._renumber(peer, other, f"{peer.name} knows of {version:g} pulls")
             self._former = peer.number, row.copy()
         return None if self.orders.renumbers else False
+
+    def _can_be_former(self, row: Vector, now: float) -> bool:
+        """Return whether a former life can have told an entry: it began as this one did.
+
+        So nobody takes away what was handed in here. Of purged arms others may know less.
+        """
+        earlier = self._first * (PURGED not in self.replica.arms)
+        with contextlib.suppress(InputError):
+            self.machine.check_growth(row, earlier, self.claims, now)
+            return True
+        return False
 
     def _is_revoked(self, number: float) -> bool:
         author = author_of(number) if self.book is None else self.book.author_of(number)
