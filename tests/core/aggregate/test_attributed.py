@@ -7,7 +7,7 @@ import pytest
 
 from coopbandits.core import FloodedTotals, LocalView
 from coopbandits.core.aggregate.claims import Claims
-from coopbandits.core.aggregate.entries import AUTHORED, HEADER, order
+from coopbandits.core.aggregate.entries import AUTHORED, HEADER, order, told_in
 from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import ArmSums
@@ -44,6 +44,14 @@ def test_what_is_left_out_of_a_message_belongs_in_the_next() -> None:
     second = made.outgoing(2)
     assert second is not None
     assert made.rows(second)[:, 0].tolist() == [7.0]
+
+
+@pytest.mark.parametrize("count", [1, 60])
+def test_what_a_message_tells_of(count: int) -> None:
+    message = np.concatenate([[4.0, 0.0], np.tile(ENTRY, count)])
+    assert told_in(message, machine()) == [(7.0, 3.0, 2.0)] * count
+    with pytest.raises(InputError, match="per agent"):
+        told_in(message[:-1], machine())
 
 
 def test_an_entry_grows_by_pulls() -> None:
