@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coopbandits.fleet.protocol.frames import BANDIT
 from coopbandits.testing.torture.network import Link
 from coopbandits.testing.torture.schedule import Weather
 
@@ -32,6 +33,17 @@ def test_messages_are_lost_repeated_and_swapped_but_hello_is_first() -> None:
         assert len(set(numbers)) < 40, "some are lost"
         assert len(numbers) > len(set(numbers)), "some come twice"
         assert numbers != sorted(numbers), "some are swapped"
+
+
+def test_greetings_about_bandits_arrive_in_order() -> None:
+    link, weather = Link(3, *ENDS), CALM._replace(lost=500, twice=500, swapped=500)
+    link.open()
+    link.post(ENDS, b"hello", weather, 0)
+    link.take(ENDS, weather)
+    greetings = [bytes([0, 0, 0, BANDIT, i]) for i in range(100)]
+    for greeting in greetings:
+        assert len(link.post(ENDS, greeting, weather, 0)) == 1
+    assert [link.take(ENDS, weather) for _ in greetings] == [[each] for each in greetings]
 
 
 def test_a_message_is_split_anywhere() -> None:

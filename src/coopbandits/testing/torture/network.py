@@ -16,6 +16,10 @@ MOST_WAITING = 500
 """So many messages wait on a link before it breaks, as when a socket's buffer is full."""
 
 
+def _greets(data: bytes) -> bool:
+    return data[KIND_AT : KIND_AT + 1] == GREETS
+
+
 class Direction:
     """One direction of a link: what is under way, in order, and how it is treated."""
 
@@ -62,12 +66,13 @@ class Link:
         """Put a message under way; return when something arrives.
 
         Whatever the weather, HELLO comes first and arrives: without it there is no link. So do
-        greetings about bandits, without which nothing is said of them.
+        greetings about bandits, without which nothing is said of them; the last one counts, so they
+        do not overtake each other.
         """
         way = self.directions[ends]
         word = way.word()
         way.sent += 1
-        greets = way.sent == 1 or data[KIND_AT : KIND_AT + 1] == GREETS
+        greets = way.sent == 1 or _greets(data)
         if not greets and (word & 1023) < weather.lost:
             return []
         copies = 1 + (not greets and (word >> 10 & 1023) < weather.twice)
@@ -76,7 +81,9 @@ class Link:
         for _ in range(copies):
             way.waiting.append(data)
         if way.taken and len(way.waiting) > 1 and (word >> 54) < weather.swapped:
-            way.waiting[-1], way.waiting[-2] = way.waiting[-2], way.waiting[-1]
+            before, last = way.waiting[-2], way.waiting[-1]
+            if not (_greets(before) and _greets(last)):
+                way.waiting[-2], way.waiting[-1] = last, before
         return [arrival] * copies
 
     def take(self, ends: tuple[int, int], weather: Weather) -> list[bytes]:
