@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_a_violation_is_shortened_and_can_be_played_again(
             raise ViolationError("it started again")
 
     monkeypatch.setattr(Checks, "started", fail)
-    outcome = call("torture", "--seeds", "12", *SMALL)
+    outcome = call("torture", "--seeds", "12", "--workers", "1", *SMALL)
     assert outcome.status == 1
     assert ": it started again" in outcome.out
     (line, *_) = re.findall(r"coopbandits (torture .*)", outcome.out)
@@ -72,9 +73,19 @@ def test_it_can_be_interrupted(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
         return play(*given, **named)  # type: ignore[arg-type]  # as given
 
     monkeypatch.setattr(run, "play", two)
-    outcome = call("torture", "--seeds", "100", *SMALL)
+    outcome = call("torture", "--seeds", "100", "--workers", "1", *SMALL)
     assert outcome.status == 130
     assert outcome.out.splitlines()[-2].split()[2] == "2"
+
+
+def test_a_worker_that_dies_is_told(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(_: int) -> run.Outcome:
+        raise BrokenProcessPool("a process was ended")
+
+    monkeypatch.setattr(run, "play_seeds", lambda *_, **__: map(die, range(1)))
+    sentence = refused(call("torture", "--seeds", "3", "--first", "8", *SMALL))
+    assert "a worker process died in one of the seeds from 8 on: a process was ended" in sentence
+    assert "--workers 1" in sentence
 
 
 @pytest.mark.parametrize(
@@ -83,6 +94,7 @@ def test_it_can_be_interrupted(call: Call, monkeypatch: pytest.MonkeyPatch) -> N
         (("--seed", "1", "--seeds", "2"), "--seed 1 and --seeds 2 are both given"),
         (("--trace",), "add --seed NUMBER"),
         (("--seeds", "0"), "--seeds is 0; it must be a whole number, at least 1"),
+        (("--workers", "0"), "--workers is 0; it must be a whole number, at least 1"),
         (("--agents", "2"), "agents is 2; it must be a whole number, at least 3"),
         (("--rounds", "0"), "rounds is 0"),
         (("--policy", "ucb-network"), "which cannot run in a fleet"),

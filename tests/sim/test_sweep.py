@@ -18,7 +18,7 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.sim.ledger import Ledger, run_cell
-from coopbandits.sim.sweep import _pool, sweep
+from coopbandits.sim.sweep import sweep
 
 PROBLEM = cb.GaussianBandit([1.0, 0.5, 0.2])
 NETWORK = cb.Network.from_spec("cycle:6")
@@ -152,39 +152,6 @@ def test_the_cell_that_kills_is_quarantined(
     assert cell.id == killer.id
     assert "BrokenProcessPool" in error
     assert f"running {killer} by itself" in capsys.readouterr().err
-
-
-DAWDLE = "import time; flag.touch(); time.sleep(300)"  # workers cannot import this file
-
-
-@pytest.mark.parametrize("busy", [True, False])  # at work, or still starting
-def test_workers_are_ended_at_once(tmp_path: Path, busy: bool) -> None:
-    flag = tmp_path / "started"
-    began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), _pool(2) as pool:
-        for _ in range(2):
-            pool.submit(exec, DAWDLE, {"flag": flag})
-        workers = multiprocessing.active_children()
-        while busy and not flag.exists() and time.monotonic() < began + 60:
-            time.sleep(0.01)
-        raise KeyboardInterrupt
-    assert flag.exists() or not busy
-    assert time.monotonic() < began + 60
-    assert len(workers) == 2
-    assert [worker.exitcode for worker in workers] == [-signal.SIGKILL] * 2
-
-
-def test_other_processes_are_left_alone(tmp_path: Path) -> None:
-    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
-    other.start()
-    try:
-        with pytest.raises(KeyboardInterrupt), _pool(1) as pool:
-            pool.submit(exec, DAWDLE, {"flag": tmp_path / "started"})
-            raise KeyboardInterrupt
-        assert other.is_alive()
-    finally:
-        other.kill()
-        other.join()
 
 
 def test_a_foreign_executor_that_breaks_is_not_hidden(tmp_path: Path) -> None:

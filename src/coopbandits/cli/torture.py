@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -43,6 +46,7 @@ def torture_command(
         list[str] | None, typer.Option(help="these instead of the seed's own; or none")
     ] = None,
     weather: Annotated[str | None, typer.Option(help="this instead of the seed's own")] = None,
+    workers: Annotated[int | None, whole("local processes for --seeds; one per core")] = None,
 ) -> None:
     """Torture a virtual fleet, and check its promises after every event."""
     if seed is not None and seeds is not None:
@@ -51,6 +55,7 @@ def torture_command(
         raise InputError("--trace, --trouble and --weather go with one seed; add --seed NUMBER")
     require_count("--seeds", 1 if seeds is None else seeds)
     require_count("--first", first, least=0)
+    require_count("--workers", 1 if workers is None else workers)
     schedules = part("testing.torture.schedule")
     read = part("fleet.config.durations").duration
     forgets = None if half_life is None else read("--half-life", half_life)
@@ -58,25 +63,27 @@ def torture_command(
     setting.check()
     if seed is None:
         last = first + (SEEDS if seeds is None else seeds)
-        raise typer.Exit(_play_many(setting, range(first, last)))
+        raise typer.Exit(_play_many(setting, range(first, last), workers))
     made = schedules.make_schedule(seed, setting)
     made = part("testing.torture.spelling").changed(made, trouble or (), weather)
     raise typer.Exit(_play_one(made, trace=trace))
 
 
-def _quietly(call: Any, *args: Any, **named: Any) -> Any:
-    """Call without the log: agents in trouble write a lot of it."""
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Do something without the log: agents in trouble write a lot of it."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
-        return call(*args, **named)
+        yield
     finally:
         logging.disable(before)
 
 
 def _play_one(schedule: Any, *, trace: bool) -> int:
     started = time.monotonic()
-    outcome = _quietly(part("testing.torture.run").play, schedule, keep=trace)
+    with _quiet():
+        outcome = part("testing.torture.run").play(schedule, keep=trace)
     for line in outcome.lines:
         typer.echo(line)
     for planned in schedule.troubles:
@@ -87,17 +94,21 @@ def _play_one(schedule: Any, *, trace: bool) -> int:
     return say(outcome.violation, 1) if outcome.violation else 0
 
 
-def _play_many(setting: Any, seeds: range) -> int:
+def _play_many(setting: Any, seeds: range, workers: int | None) -> int:
     started, outcomes, status = time.monotonic(), [], 0
-    play = part("testing.torture.run").play
-    make_schedule = part("testing.torture.schedule").make_schedule
+    play_seeds = part("testing.torture.run").play_seeds
     try:
-        with Progress(len(seeds), None, "torturing") as bar:
-            for seed in seeds:
-                outcomes.append(_quietly(play, make_schedule(seed, setting)))
+        with _quiet(), Progress(len(seeds), None, "torturing") as bar:
+            for outcome in play_seeds(setting, seeds, workers=workers):
+                outcomes.append(outcome)
                 bar.advance(1)
     except KeyboardInterrupt:
         status = 130
+    except BrokenExecutor as error:
+        raise InputError(
+            f"a worker process died in one of the seeds from {seeds[len(outcomes)]} on: {error}; "
+            "--workers 1 plays them in this process"
+        ) from error
     elapsed = time.monotonic() - started
     failed = [outcome for outcome in outcomes if outcome.violation]
     for outcome in failed[:MOST_TOLD]:
@@ -108,5 +119,6 @@ def _play_many(setting: Any, seeds: range) -> int:
 
 
 def _tell(outcome: Any) -> None:
-    shortest = _quietly(part("testing.torture.shrinking").shrink, outcome)
+    with _quiet():
+        shortest = part("testing.torture.shrinking").shrink(outcome)
     typer.echo(part("testing.torture.report").told(outcome, shortest))

@@ -8,7 +8,6 @@ one that kills its worker is found and set aside while the rest of the sweep con
 from __future__ import annotations
 
 import os
-import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import (
@@ -16,12 +15,9 @@ from concurrent.futures import (
     BrokenExecutor,
     Executor,
     Future,
-    ProcessPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing.context import SpawnContext, SpawnProcess
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +32,7 @@ from coopbandits.sim.cell_frames import cells_frame, summary_frame
 from coopbandits.sim.engine import GPU
 from coopbandits.sim.ledger import Cell, Ledger, run_cell
 from coopbandits.sim.progress import Progress, note
+from coopbandits.sim.workers import worker_pool
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -201,7 +198,7 @@ def _play(cells: list[Cell], executor: Executor | None, workers: int | None) -> 
     size = max(1, min(workers or usual, len(cells)))
     while waiting:
         try:
-            with _pool(size) as pool:
+            with worker_pool(size) as pool:
                 yield from _through(pool, waiting, size)
         except _BrokenError as broken:
             for suspect in broken.suspects:
@@ -212,7 +209,7 @@ def _play(cells: list[Cell], executor: Executor | None, workers: int | None) -> 
 def _alone(cell: Cell) -> tuple[Cell, Result | BaseException]:
     """Play a suspect in a process of its own: if that dies, this cell killed it."""
     try:
-        with _pool(1) as pool:
+        with worker_pool(1) as pool:
             return next(_through(pool, deque([cell]), 1))
     except _BrokenError as broken:
         return cell, broken.error
@@ -234,40 +231,3 @@ def _through(executor: Executor, waiting: deque[Cell], window: int) -> Outcomes:
             if isinstance(failure, BrokenExecutor):
                 raise _BrokenError(list(running.values()), failure)
             yield running.pop(future), failure or future.result()
-
-
-@contextmanager
-def _pool(size: int) -> Iterator[ProcessPoolExecutor]:
-    """Start worker processes that leave Ctrl-C to the driver; kill them on any error."""
-    context = _Workers()
-    pool = ProcessPoolExecutor(size, mp_context=context, initializer=_ignore_interrupts)
-    try:
-        yield pool
-    except BaseException:
-        context.kill()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-class _Workers(SpawnContext):
-    """Remembers the processes that a pool starts, since a pool cannot kill them."""
-
-    def __init__(self) -> None:
-        self.processes: list[SpawnProcess] = []
-
-    def Process(self, *args: Any, **settings: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802  a class there
-        """Make a process and remember it."""
-        process = SpawnProcess(*args, **settings)
-        self.processes.append(process)
-        return process
-
-    def kill(self) -> None:
-        """Kill all processes that still run."""
-        for process in self.processes:
-            if process.is_alive():
-                process.kill()
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

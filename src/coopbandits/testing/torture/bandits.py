@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig, derived_number
+from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.testing.torture.schedule import ARMS
 
 
@@ -35,6 +36,14 @@ NUMBERS = {name: derived_number(name) for name in (MAIN, SIDE)}
 def option_of(bandit: str, arm: str) -> int:
     """Return the place of an option."""
     return next(at for at, each in enumerate(OPTIONS) if (each.bandit, each.arm) == (bandit, arm))
+
+
+PLACES: dict[int, dict[int, int]] = {number: {} for number in NUMBERS.values()}
+"""Options of all arms of all bandits, by their numbers."""
+for _at, _option in enumerate(OPTIONS):
+    PLACES[NUMBERS[_option.bandit]][Arm(_option.arm, _option.arm).number] = _at
+# What is left of purged arms counts for the only one that ever is.
+PLACES[NUMBERS[MAIN]][PURGED] = option_of(MAIN, EXTRA)
 
 
 @dataclass

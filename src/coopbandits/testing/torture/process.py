@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,6 @@ from coopbandits.core.aggregate.entries import author_of
 from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.bandits import Arm
 from coopbandits.fleet.process.assemble import make_members, make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.process.declare import (
@@ -39,9 +38,15 @@ from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.service.many import ManyService
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError, FileDisk
-from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.transport import LinkEvents, Transport
-from coopbandits.testing.torture.bandits import EXTRA, MAIN, NUMBERS, OPTIONS, SIDE, option_of
+from coopbandits.testing.torture.bandits import (
+    MAIN,
+    NUMBERS,
+    OPTIONS,
+    PLACES,
+    SIDE,
+    option_of,
+)
 from coopbandits.testing.torture.files import VirtualFiles
 from coopbandits.testing.torture.notary import VirtualNotary, VirtualRevoked
 from coopbandits.testing.torture.schedule import ARMS, SECOND, START
@@ -258,40 +263,33 @@ class Process:
     def own_totals(self) -> tuple[list[int], list[float]]:
         """Return rewards handed in here and their sums, by option."""
         counts, sums = [0] * len(OPTIONS), [0.0] * len(OPTIONS)
-        if self.bandits is None:
-            counts[: len(ARMS)] = self.replica.own_counts.tolist()
-            sums[: len(ARMS)] = self.replica.own_sums.tolist()
-            return counts, sums
-        for at, replica, place in self._places():
-            counts[at] += int(replica.own_counts[place])
-            sums[at] += float(replica.own_sums[place])
+        for replica, options in self._options():
+            handed_in = zip(
+                options, replica.own_counts.tolist(), replica.own_sums.tolist(), strict=True
+            )
+            for at, count, total in handed_in:
+                counts[at] += count
+                sums[at] += total
         return counts, sums
 
     def known(self) -> Vector:
         """Return what the agent knows: sums by option, then pulls."""
         found = np.zeros(2 * len(OPTIONS))
-        for at, replica, place in self._places():
+        for replica, options in self._options():
             estimate = replica.agent.estimate()
-            found[at] += estimate.sums[place]
-            found[len(OPTIONS) + at] += estimate.counts[place]
+            for place, at in enumerate(options):
+                found[at] += estimate.sums[place]
+                found[len(OPTIONS) + at] += estimate.counts[place]
         return found
 
-    def _places(self) -> Iterator[tuple[int, Replica, int]]:
-        """Yield options, their replicas, and the places of their arms there.
-
-        One may have been purged here, or by others; only that one ever is.
-        """
+    def _options(self) -> Iterator[tuple[Replica, Sequence[int]]]:
+        """Yield the states of all bandits with the options that their arms are."""
         if self.bandits is None:
-            yield from ((at, self.replica, at) for at in range(len(ARMS)))
+            yield self.replica, range(len(ARMS))
             return
-        for at, option in enumerate(OPTIONS):
-            replica = self.bandits.replicas.get(NUMBERS[option.bandit])
-            if replica is None:
-                continue
-            places = {arm: place for place, arm in enumerate(replica.arms)}
-            numbers = [Arm(option.arm, option.arm).number]
-            numbers += [PURGED] * ((option.bandit, option.arm) == (MAIN, EXTRA))
-            yield from ((at, replica, places[arm]) for arm in numbers if arm in places)
+        for bandit, replica in self.bandits.replicas.items():
+            places = PLACES[bandit]
+            yield replica, [places[arm] for arm in replica.arms]
 
     def answer(self, told: Callable[[bool], None]) -> None:
         """Tell whether all that was asked so far may be acknowledged, once that is certain."""

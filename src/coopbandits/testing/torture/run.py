@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import logging
+import os
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from coopbandits.sim.workers import worker_pool
 from coopbandits.testing.torture.application import ViolationError
 from coopbandits.testing.torture.schedule import SECOND, Schedule, Setting, make_schedule
 from coopbandits.testing.torture.stage import Stage
 from coopbandits.testing.torture.trace import Trace
+
+WORTH_A_WORKER = 10
+"""So many seeds take longer than the start of a process."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,31 @@ def _play(schedule: Schedule, *, keep: bool) -> Outcome:
     )
 
 
-def play_seeds(setting: Setting, seeds: range) -> Iterator[Outcome]:
-    """Play some seeds, one after the other."""
-    for seed in seeds:
-        yield play(make_schedule(seed, setting))
+def play_seeds(
+    setting: Setting, seeds: Sequence[int], *, workers: int | None = None
+) -> Generator[Outcome, None, None]:
+    """Play some seeds, and yield what came of each, in their order.
+
+    Parameters
+    ----------
+    setting : Setting
+        What all have in common.
+    seeds : sequence of int
+        The seeds.
+    workers : int, optional
+        Local processes; by default one per core, as long as each has enough to do.
+    """
+    if workers is None:
+        workers = max(1, min(os.cpu_count() or 1, len(seeds) // WORTH_A_WORKER))
+    if workers == 1:
+        for seed in seeds:
+            yield play(make_schedule(seed, setting))
+        return
+    with worker_pool(min(workers, len(seeds))) as pool:
+        yield from pool.map(partial(_play_seed, setting), seeds)
+
+
+def _play_seed(setting: Setting, seed: int) -> Outcome:
+    """Play a seed in a worker process, whose log nobody reads."""
+    logging.disable(logging.CRITICAL)
+    return play(make_schedule(seed, setting))

@@ -1,0 +1,44 @@
+"""Worker processes end with what they were started for, and no other process does."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from coopbandits.sim.workers import worker_pool
+
+DAWDLE = "import time; flag.touch(); time.sleep(300)"  # workers cannot import this file
+
+
+@pytest.mark.parametrize("busy", [True, False])  # at work, or still starting
+def test_workers_are_ended_at_once(tmp_path: Path, busy: bool) -> None:
+    flag = tmp_path / "started"
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), worker_pool(2) as pool:
+        for _ in range(2):
+            pool.submit(exec, DAWDLE, {"flag": flag})
+        workers = multiprocessing.active_children()
+        while busy and not flag.exists() and time.monotonic() < began + 60:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert flag.exists() or not busy
+    assert time.monotonic() < began + 60
+    assert len(workers) == 2
+    assert [worker.exitcode for worker in workers] == [-signal.SIGKILL] * 2
+
+
+def test_other_processes_are_left_alone(tmp_path: Path) -> None:
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), worker_pool(1) as pool:
+            pool.submit(exec, DAWDLE, {"flag": tmp_path / "started"})
+            raise KeyboardInterrupt
+        assert other.is_alive()
+    finally:
+        other.kill()
+        other.join()
