@@ -25,8 +25,8 @@ def read_graph_file(path: Path) -> Any:
     ``.csv`` separates them by commas and may start with a header such as ``source,target``. A
     number that follows in every line is the weight of the edge, unless a header calls it otherwise;
     whatever else follows is no part of the graph, and nor are empty lines and lines starting with
-    ``#``. Labels are whole numbers where all of them are, and
-    written as such: ``01`` is a text. ``.graphml`` is GraphML.
+    ``#``. Labels are whole numbers where all of them are, and written as such: ``01`` is a text.
+    ``.graphml`` is GraphML.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(

@@ -26,7 +26,6 @@ def machine() -> FloodedTotalsMachine:
 
 def test_entries_at_hand() -> None:
     made = machine()
-    assert made.is_lasting
     assert made.held() == {0.0: 1.0, 7.0: 2.0}
     found = made.entry(7.0)
     assert found is not None

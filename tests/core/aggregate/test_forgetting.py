@@ -357,7 +357,6 @@ def test_entries_stay_as_their_author_told_them() -> None:
     world.step()
     assert (machine.entries == entries).all()
     assert machine.estimate().counts.sum() == pytest.approx(GAMMA * counts)
-    assert machine.is_lasting
 
 
 @pytest.mark.parametrize("delay", [None, 0, 3])

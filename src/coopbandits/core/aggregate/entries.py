@@ -69,14 +69,10 @@ def count_authors(numbers: Vector) -> int:
 
 @runtime_checkable
 class Attributed(Protocol):
-    """A machine whose messages are made of entries."""
+    """A machine whose messages are made of entries, which stay as their authors told them."""
 
     number: int
     """The number of its own entry."""
-
-    @property
-    def is_lasting(self) -> bool:
-        """Whether entries stay as they were told, so that they can be signed."""
 
     def rows(self, message: Vector) -> Rows:
         """Return the entries in a message, or refuse one of another form."""

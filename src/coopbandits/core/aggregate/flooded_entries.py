@@ -162,11 +162,6 @@ class FloodedEntries(ClockedMachine, ContextMachine):
 
     # What a fleet asks: see `Attributed`
 
-    @property
-    def is_lasting(self) -> bool:
-        """Whether entries stay as they were told: they age where they are read."""
-        return True
-
     def rows(self, message: Vector) -> Rows:
         """Return the entries in a message, or refuse one of another form."""
         self._check_form(message, "a message")
