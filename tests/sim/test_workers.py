@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -42,3 +44,26 @@ def test_other_processes_are_left_alone(tmp_path: Path) -> None:
     finally:
         other.kill()
         other.join()
+
+
+DRIVER = """
+import time
+
+from coopbandits.sim.workers import worker_pool
+
+if __name__ == "__main__":
+    with worker_pool(2) as pool:
+        pool.submit(exec, "import os; print(os.getpid(), flush=True)")
+        time.sleep(300)
+"""
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path, by: signal.Signals) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        assert int(driver.stdout.readline()) != driver.pid
+        driver.send_signal(by)
+        driver.communicate(timeout=60)  # ends when nobody is left who could write

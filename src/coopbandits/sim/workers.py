@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -12,9 +15,12 @@ from typing import Any
 
 @contextmanager
 def worker_pool(size: int) -> Iterator[ProcessPoolExecutor]:
-    """Start worker processes that leave Ctrl-C to the driver; kill them on any error."""
+    """Start worker processes that leave Ctrl-C to the driver; kill them on any error.
+
+    If the driver itself is killed, they end by themselves.
+    """
     context = _Workers()
-    pool = ProcessPoolExecutor(size, mp_context=context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(size, mp_context=context, initializer=_begin)
     try:
         yield pool
     except BaseException:
@@ -43,5 +49,14 @@ class _Workers(SpawnContext):
                 process.kill()
 
 
-def _ignore_interrupts() -> None:
+def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+
+
+def _end_with_driver() -> None:
+    """Wait for the driver's end: a worker of a pool would wait for its next task for ever."""
+    driver = multiprocessing.parent_process()
+    assert driver is not None  # noqa: S101  this process was started by one
+    driver.join()
+    os._exit(1)
