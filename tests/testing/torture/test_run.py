@@ -14,6 +14,7 @@ from coopbandits.core.aggregate.entries import Told
 from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import word_at
+from coopbandits.core.errors import InputError
 from coopbandits.testing.torture import Setting, make_schedule, play, play_seeds
 from coopbandits.testing.torture.spelling import changed
 from coopbandits.testing.torture.words import words_of
@@ -157,6 +158,9 @@ def test_many_processes_play_what_one_plays() -> None:
     setting = Setting(agents=3, rounds=20)
     outcomes = play_seeds(setting, range(6), workers=2)
     assert [next(outcomes), *outcomes] == list(play_seeds(setting, range(6), workers=1))
+    assert not list(play_seeds(setting, [], workers=2))
+    with pytest.raises(InputError, match="workers is 0; it must be a whole number, at least 1"):
+        next(play_seeds(setting, range(6), workers=0))
 
 
 def test_no_process_is_left_when_nobody_wants_more() -> None:

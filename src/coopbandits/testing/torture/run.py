@@ -9,6 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from coopbandits.core.checks import require_count
 from coopbandits.sim.workers import worker_pool
 from coopbandits.testing.torture.application import ViolationError
 from coopbandits.testing.torture.schedule import SECOND, Schedule, Setting, make_schedule
@@ -90,13 +91,16 @@ def play_seeds(
         Local processes; by default one per core, as long as each has enough to do.
     """
     if workers is None:
-        workers = max(1, min(os.cpu_count() or 1, len(seeds) // WORTH_A_WORKER))
-    if workers == 1:
+        size = min(os.cpu_count() or 1, len(seeds) // WORTH_A_WORKER)
+    else:
+        require_count("workers", workers)
+        size = min(workers, len(seeds))
+    if size > 1:
+        with worker_pool(size) as pool:
+            yield from pool.map(partial(_play_seed, setting), seeds)
+    else:
         for seed in seeds:
             yield play(make_schedule(seed, setting))
-        return
-    with worker_pool(min(workers, len(seeds))) as pool:
-        yield from pool.map(partial(_play_seed, setting), seeds)
 
 
 def _play_seed(setting: Setting, seed: int) -> Outcome:
