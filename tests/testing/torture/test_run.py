@@ -154,6 +154,13 @@ def test_a_trace_depends_on_no_hash_of_the_process(hash_seed: str) -> None:
     assert done.stdout.strip() == here.digest
 
 
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
+def test_arms_that_a_liar_makes_up_are_no_options(policy: str) -> None:
+    schedule = make_schedule(800000, Setting(policy, rounds=60, bandits=True))
+    assert any(trouble.kind == "liar" for trouble in schedule.troubles)
+    assert not play(schedule).violation
+
+
 def test_many_processes_play_what_one_plays() -> None:
     setting = Setting(agents=3, rounds=20)
     outcomes = play_seeds(setting, range(6), workers=2)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -264,12 +264,10 @@ class Process:
         """Return rewards handed in here and their sums, by option."""
         counts, sums = [0] * len(OPTIONS), [0.0] * len(OPTIONS)
         for replica, options in self._options():
-            handed_in = zip(
-                options, replica.own_counts.tolist(), replica.own_sums.tolist(), strict=True
-            )
-            for at, count, total in handed_in:
-                counts[at] += count
-                sums[at] += total
+            handed_in = replica.own_counts.tolist(), replica.own_sums.tolist()
+            for place, at in options:
+                counts[at] += handed_in[0][place]
+                sums[at] += handed_in[1][place]
         return counts, sums
 
     def known(self) -> Vector:
@@ -277,19 +275,23 @@ class Process:
         found = np.zeros(2 * len(OPTIONS))
         for replica, options in self._options():
             estimate = replica.agent.estimate()
-            for place, at in enumerate(options):
+            for place, at in options:
                 found[at] += estimate.sums[place]
                 found[len(OPTIONS) + at] += estimate.counts[place]
         return found
 
-    def _options(self) -> Iterator[tuple[Replica, Sequence[int]]]:
-        """Yield the states of all bandits with the options that their arms are."""
+    def _options(self) -> Iterator[tuple[Replica, list[tuple[int, int]]]]:
+        """Yield the states of all bandits, with the places of their arms and of the options.
+
+        Arms that a liar has made up are no options.
+        """
         if self.bandits is None:
-            yield self.replica, range(len(ARMS))
+            yield self.replica, [(at, at) for at in range(len(ARMS))]
             return
         for bandit, replica in self.bandits.replicas.items():
             places = PLACES[bandit]
-            yield replica, [places[arm] for arm in replica.arms]
+            arms = enumerate(replica.arms)
+            yield replica, [(place, places[arm]) for place, arm in arms if arm in places]
 
     def answer(self, told: Callable[[bool], None]) -> None:
         """Tell whether all that was asked so far may be acknowledged, once that is certain."""
