@@ -16,7 +16,9 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError
 from coopbandits.testing.torture import Setting, make_schedule, play, play_seeds
-from coopbandits.testing.torture.spelling import changed
+from coopbandits.testing.torture.actor import Actor
+from coopbandits.testing.torture.checks import Checks
+from coopbandits.testing.torture.spelling import changed, command
 from coopbandits.testing.torture.words import words_of
 
 pytestmark = pytest.mark.plays
@@ -159,6 +161,20 @@ def test_arms_that_a_liar_makes_up_are_no_options(policy: str) -> None:
     schedule = make_schedule(800000, Setting(policy, rounds=60, bandits=True))
     assert any(trouble.kind == "liar" for trouble in schedule.troubles)
     assert not play(schedule).violation
+
+
+def test_a_fault_of_a_check_tells_how_to_play_its_seed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stumbles(self: Checks, actor: Actor) -> None:
+        raise KeyError(actor.name)
+
+    monkeypatch.setattr(Checks, "after", stumbles)
+    schedule = make_schedule(7, Setting(agents=3, rounds=20))
+    with pytest.raises(KeyError) as caught:
+        play(schedule)
+    (note,) = caught.value.__notes__
+    assert note == f"This happened while seed 7 was played: {command(schedule)}"
 
 
 def test_many_processes_play_what_one_plays() -> None:

@@ -13,6 +13,7 @@ from coopbandits.core.checks import require_count
 from coopbandits.sim.workers import worker_pool
 from coopbandits.testing.torture.application import ViolationError
 from coopbandits.testing.torture.schedule import SECOND, Schedule, Setting, make_schedule
+from coopbandits.testing.torture.spelling import command
 from coopbandits.testing.torture.stage import Stage
 from coopbandits.testing.torture.trace import Trace
 
@@ -66,6 +67,9 @@ def _play(schedule: Schedule, *, keep: bool) -> Outcome:
         stage.run()
     except ViolationError as found:
         violation = str(found)
+    except Exception as error:  # a fault of torture itself: none of an agent comes this far
+        error.add_note(f"This happened while seed {schedule.seed} was played: {command(schedule)}")
+        raise
     return Outcome(
         schedule,
         violation,
