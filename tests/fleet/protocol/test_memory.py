@@ -39,6 +39,17 @@ def settle(world: World, steps: int = 40) -> None:
         world.step()
 
 
+def settle_after_word_of(world: World, agent: int) -> None:
+    """Let an agent acknowledge what it has heard before, and then all go on."""
+    world.heal()
+    world.now += 0.05
+    world.connect()
+    world.deliver()
+    world.node(agent).tick()
+    world.deliver()
+    settle(world)
+
+
 def put_back(world: World, agent: int, disk: MemoryDisk) -> None:
     world.crash(agent)
     world.disks[agent] = disk
@@ -270,6 +281,62 @@ def test_an_older_journal_of_a_neighbour_is_told_everything_again(
     world.crash(2)
     put_back(world, 1, MemoryDisk(copy))
     settle(world)
+    everybody_knows(world)
+
+
+@both
+def test_a_pull_is_told_although_a_message_of_its_number_was_heard_before(
+    signed: bool, certificates: Path
+) -> None:
+    """A loss of power takes rounds, and numbers are given again to messages with other pulls."""
+    world = World(CLUSTER, nx.path_graph(2), certificates=folder(signed, certificates))
+    pull(world, 1, 3)
+    settle(world)
+    copy = bytes(world.disks[1].data)
+    settle(world)
+    put_back(world, 1, MemoryDisk(copy))
+    world.pull(1, 12345, 0.5)
+    settle_after_word_of(world, 0)
+    everybody_knows(world)
+
+
+@both
+def test_news_are_passed_on_although_a_message_of_their_number_was_heard_before(
+    signed: bool, certificates: Path
+) -> None:
+    """Also by an agent that has passed these numbers before it meets a neighbour again."""
+    world = World(CLUSTER, nx.path_graph(3), certificates=folder(signed, certificates))
+    pull(world, 1, 3)
+    settle(world)
+    copy = bytes(world.disks[1].data)
+    settle(world)
+    world.cut_link(1, 2)
+    put_back(world, 1, MemoryDisk(copy))
+    pull(world, 2, 3, 0)
+    for _ in range(60):
+        world.step()
+    settle_after_word_of(world, 2)
+    everybody_knows(world)
+
+
+@both
+def test_a_former_life_is_not_believed_to_have_told_what_the_next_one_heard(
+    signed: bool, certificates: Path
+) -> None:
+    """Another start, from a journal that knows nothing of the life that was heard."""
+    world = World(CLUSTER, nx.path_graph(3), certificates=folder(signed, certificates))
+    pull(world, 1, 3)
+    settle(world)
+    copy = bytes(world.disks[1].data)
+    settle(world)
+    world.cut_link(1, 2)
+    put_back(world, 1, MemoryDisk(copy))
+    pull(world, 2, 3, 0)
+    for _ in range(60):
+        world.step()
+    world.crash(1)
+    world.restart(1)
+    settle_after_word_of(world, 2)
     everybody_knows(world)
 
 

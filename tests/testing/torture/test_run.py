@@ -95,6 +95,10 @@ FOUND = {
             "2448110:fail:0:873915:0xf0d707cfe988e159", "4138444:jump:5:1000:0x59b11d36a895035e",
         ],
     ),
+    "a pull is told although a message of its number was heard in a former life": (
+        Setting("flood-ts", rounds=100, bandits=True, auto=False), 900532, "0,0,0,0,128000,1600000,0",
+        ["3170091:power-op:5:1147624:0xad38"],
+    ),
 }  # fmt: skip
 """Schedules that broke a promise once."""
 

@@ -154,12 +154,6 @@ class EntryExchange:
         word: int = self.replica.journal.origin["word"]
         return word ^ self.machine.number
 
-    def heard(self, peer: Peer) -> tuple[int, int, int]:
-        """Return which message of a neighbour was heard last: its memory, start and number."""
-        if peer.number not in self.peers or not peer.heard_start:  # not since this start
-            return 0, 0, 0
-        return peer.memory, peer.heard_start, self.machine.heard_from(peer.number)
-
     def begin(self) -> dict[int, Vector]:
         """Return the messages that end the first round: nothing was heard since this start."""
         machine = self.machine
@@ -175,13 +169,19 @@ class EntryExchange:
         self._look_back(peer, hello.heard)
         machine, changed = self.machine, peer.memory != hello.memory
         peer.memory, peer.entry = hello.memory, hello.entry
-        if not changed and hello.heard[2] >= machine.arrived_at(peer.number):
+        arrived, (memory, start, number) = machine.arrived_at(peer.number), hello.heard
+        is_former = memory == self.memory and start != self.replica.incarnation
+        peer.former = number if is_former and number > arrived else 0
+        if not changed and number >= arrived:
             return pending
         if pending is not None:
             for row in machine.rows(pending):
                 self._order(peer, row)
-        kept = 0.0 if changed else machine.heard_from(peer.number)
-        return np.array([kept, 0.0])
+        return np.array([0.0 if changed else self.last_heard(peer, pending), 0.0])
+
+    def last_heard(self, peer: Peer, pending: Vector | None) -> float:
+        """Return the number of a neighbour's message up to which nothing was left out."""
+        return self.machine.heard_from(peer.number) if pending is None else pending.item(0)
 
     def _require_own(self, peer: Peer, number: int) -> None:
         if number >= AUTHORED and author_of(number) != peer.number % AUTHORS:

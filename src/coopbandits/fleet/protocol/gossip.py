@@ -95,6 +95,11 @@ class Gossip(ABC):
     def met(self, peer: Peer, hello: Hello, rounds: int, now: float) -> None:
         """Handle a neighbour's HELLO, and the rounds it has completed."""
 
+    def last_of(self, peer: Peer) -> tuple[int, int, int]:
+        """Return which message of a neighbour was heard last: its memory, start and number."""
+        del peer
+        return 0, 0, 0  # where none is acknowledged
+
     @abstractmethod
     def heard(
         self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
@@ -207,6 +212,18 @@ class RobustGossip(Gossip):
             if pending is not None:
                 self.inbox[peer.number] = pending
 
+    def last_of(self, peer: Peer) -> tuple[int, int, int]:
+        """Return the same; it may not have taken effect yet."""
+        known = peer.number in self.peers and peer.heard_start != 0  # since this start
+        if self.entries is None or not known:
+            return 0, 0, 0
+        number = self.entries.last_heard(peer, self.inbox.get(peer.number))
+        return peer.memory, peer.heard_start, int(number)
+
+    def heard_whole(self, peer: Peer) -> int:
+        """Return the last message of a neighbour's present start up to which nothing is missing."""
+        return self.last_of(peer)[2] if peer.heard_start == peer.incarnation else 0
+
     def heard(
         self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
     ) -> None:
@@ -219,6 +236,8 @@ class RobustGossip(Gossip):
             return
         if values is None:
             return
+        if peer.former and self.entries is not None:
+            values = peer.answered(values, self.entries.machine.arrived_at(peer.number))
         if self.entries is not None and values.size == HEADER:
             peer.acked = int(max(0.0, values.item(1)))  # without entries there is nothing to doubt
         else:
@@ -254,10 +273,8 @@ class RobustGossip(Gossip):
             return None
         peer.acked = int(max(0.0, taken.item(1)))
         if later or sifted.later:  # without an acknowledgement it is sent again
-            waiting = self.inbox.get(peer.number)
-            kept = self.entries.machine.heard_from(peer.number)
             taken = taken.copy()
-            taken[0] = kept if waiting is None else waiting[0]
+            taken[0] = self.heard_whole(peer)
         return taken
 
     def tick(self, now: float, gone: Collection[int] = ()) -> None:

@@ -209,7 +209,7 @@ class LinkedNode(ABC):
         more = {"memory": memory}
         if entries is not None:
             more = {"memory": entries.memory, "entry": entries.machine.number}
-            more |= {"heard": entries.heard(peer)}
+            more |= {"heard": self.gossip.last_of(peer)}
         more |= self.door_of(peer.name)._asdict() | self.spread.greeting()
         if self.members is not None:
             more |= self.members.greeting(peer.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from coopbandits.core.contract import Vector
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import NO_DOOR, VERSION, Door, HelloFrame, common_version
 
@@ -54,6 +55,9 @@ class Peer:
         Which memory it has, and the number of its own entry; 0 before it has told.
     first_sent, acked : int
         The first own message over this link, and the last that it acknowledged over this link.
+    former : int
+        The message of a former start that it acknowledges until it has heard one of this start; 0
+        if that is none, or one that is remembered to have arrived.
     has_told : bool
         Whether a message came over this link.
     certificates : set of bytes
@@ -86,6 +90,7 @@ class Peer:
     entry: int = 0
     first_sent: int = 0
     acked: int = 0
+    former: int = 0
     has_told: bool = False
     certificates: set[bytes] = field(default_factory=set)
     last_sent: float = 0.0
@@ -107,6 +112,19 @@ class Peer:
         self.met, self.incarnation, self.last_heard = True, frame.stamp.incarnation, now
         self.version = common_version(frame.hello.versions) or VERSION
         self.door = Door(frame.hello.api_port, frame.hello.api_secure)
+
+    def answered(self, values: Vector, arrived: float) -> Vector:
+        """Return a message that acknowledges no more of a former start than has surely `arrived`.
+
+        What was sent later may be forgotten, as after a loss of power, and its numbers are given
+        again. Who has heard one of these tells another number, at the latest in its next message.
+        """
+        if values.item(1) != self.former:
+            self.former = 0
+            return values
+        found = values.copy()
+        found[1] = arrived
+        return found
 
     def down(self, reason: str) -> None:
         """Note that the link went down."""

@@ -142,10 +142,10 @@ class Talk:
     def greeting(self, peer: Peer, *, ask: bool) -> bytes:
         """Return what a neighbour is told of this bandit before anything else."""
         entries, word = self.gossip.entries, self.replica.journal.origin["word"]
-        about = self.peers[peer.number]
         told = (word, 0, (0, 0, 0))
         if entries is not None:
-            told = (entries.memory, entries.machine.number, entries.heard(about))
+            heard = self.gossip.last_of(self.peers[peer.number])
+            told = (entries.memory, entries.machine.number, heard)
         bandit, arms = self.bandit, pack_arms(self.replica.arms)
         greeting = Greeting(bandit.name, bandit.digest, arms, *told, ask)
         return encode_greeting(self._stamp(self.replica.rounds), greeting)
@@ -187,16 +187,10 @@ class Talk:
                     link.frames["stale"] += 1  # it comes again
                     return homeless
                 values, fields = left
-                values[0] = self._acknowledged(peer)
+                values[0] = self.gossip.heard_whole(peer)
             values, fields = in_own_order(self.replica, order, values, fields)
         self.gossip.heard(peer, frame.stamp.round, values, fields, now)
         return homeless
-
-    def _acknowledged(self, peer: Peer) -> float:
-        """Return the number of a neighbour's message up to which nothing was left out."""
-        waiting, entries = self.gossip.inbox.get(peer.number), self.gossip.entries
-        assert entries is not None  # noqa: S101  messages have authors
-        return entries.machine.heard_from(peer.number) if waiting is None else waiting.item(0)
 
     def let_go(self, numbers: Collection[int]) -> None:
         """Go on without some neighbours."""
