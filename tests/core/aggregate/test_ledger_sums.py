@@ -318,6 +318,9 @@ def test_a_steady_tree_says_how_many_agents_there_are() -> None:
     for steady, seen, believed in ((19, 3.0, 6.0), (20, 3.0, 3.0), (20, 1.0, 6.0)):
         mine.steady, mine.agents_seen = steady, seen
         assert mine.estimate().num_agents == pytest.approx(believed)
+    mine.stood = 2500
+    assert mine.estimate().num_agents == 1.0, "whatever minima say, it has long been so"
+    mine.stood = 0
     mine.most_agents = 5.0
     assert mine.estimate().num_agents == 5.0, "no more than there can be"
 

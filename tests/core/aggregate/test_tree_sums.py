@@ -94,6 +94,9 @@ def test_the_number_of_agents_is_believed_when_it_is_steady() -> None:
         assert told.size == 8 + (EXPONENTIALS if steady < 20 else 0)
     mine.minima /= 2.0  # sixteen: four are too few to be all
     assert mine.estimate().num_agents == pytest.approx(16.0)
+    for stood, standing, expected in ((2499, 4.0, 16.0), (2500, 4.0, 4.0), (2500, 3.0, 16.0)):
+        mine.stood, mine.standing = stood, standing
+        assert mine.estimate().num_agents == pytest.approx(expected)
     mine.receive({2: message([7.0, 3.0, 2.0, 3.0], mine.root, 10, 4, 1)})
     assert mine.steady == 21
     mine.receive({2: message([7.0, 3.0, 3.0, 3.0], mine.root, 11, 4, 1)})

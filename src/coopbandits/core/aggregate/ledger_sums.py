@@ -51,7 +51,6 @@ from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
 from coopbandits.core.aggregate.forgetting import check_forgetting
 from coopbandits.core.aggregate.moving_mass import MovingMass
 from coopbandits.core.aggregate.spanning_tree import CONTROL
-from coopbandits.core.aggregate.tree_sums import FEWEST, STEADY
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.draws import words
@@ -177,7 +176,7 @@ class LedgerSumsMachine(MovingMass):
     def _num_agents(self, agents: float) -> float:
         """Return how many agents there are, `agents` being the most that is credible."""
         counted = self._counted()
-        if self.steady >= STEADY and self.agents_seen >= FEWEST * counted:
+        if self._is_believed(self.agents_seen):
             agents = self.agents_seen
         elif not counted <= agents <= MOST * counted:
             agents = counted

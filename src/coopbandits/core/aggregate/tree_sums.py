@@ -18,7 +18,8 @@ Anticipated is what is missing of the rounds since the own first pull: after all
 memory nothing is on its way.
 
 **Number of agents.** N̂ = a(V) once it was the same for 20 rounds and is at least 0.45 of what
-extrema propagation says (`extrema`); before that the larger of the two. The 32 minima travel until
+extrema propagation says (`extrema`); before that the larger of the two. A number that a(V) had in
+2500 steady rounds, and no other since, is believed whatever minima say. The 32 minima travel until
 a(V) is steady, and for 100 rounds of every later generation. A message has 6 values beside the
 registers, 32 or 33 more with the minima.
 
@@ -81,7 +82,11 @@ STEADY = 20
 """Rounds for which a(V) must be the same."""
 
 FEWEST = 0.45
-"""A count of agents that is a smaller share of what minima say is not believed, however steady."""
+"""A steady count of agents that is a smaller share of what minima say may be that of a part."""
+
+CERTAIN = 2500
+"""Steady rounds of the same a(V) after which it is believed whatever minima say. They may be a
+liar's, or those of agents that have left, and one network in 42 000 draws so small ones itself."""
 
 SPREAD = 100
 """Rounds for which the minima of a new generation travel although a(V) is steady."""
@@ -171,8 +176,8 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
     """Own totals, what neighbours told, and the agent's place on the tree."""
 
     fields: tuple[str, ...] = (
-        "rounds", "own", "payloads", "agents_seen", "steady", "first", *SpanningTree.placing,
-        *SpanningTree.counting,
+        "rounds", "own", "payloads", "agents_seen", "steady", "standing", "stood", "first",
+        *SpanningTree.placing, *SpanningTree.counting,
     )  # fmt: skip
     links: tuple[str, ...] = ("payloads", *SpanningTree.placing_links)
     registered = MappingProxyType({"own": (0, 2), "payloads": (0, 2), "past": (0, 2)})
@@ -195,6 +200,7 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
         self.payloads = np.zeros((len(self.places), self.own.size))  # R_j
         self._start_counting(view)
         self.agents_seen, self.steady = 1.0, 0  # a(V), and the rounds it has been so
+        self.standing, self.stood = 1.0, 0  # the last steady a(V), and its steady rounds
         self.first = 0  # rounds before the first own pull
         self._start_clock(view, decays=bool(self.stamps))
         if window is not None:
@@ -291,6 +297,9 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
             self.past = follow(self.past, totals, self.window)
         self.steady = self.steady + 1 if agents == self.agents_seen else 0
         self.agents_seen = agents
+        if self.steady >= STEADY:
+            self.stood = self.stood + 1 if agents == self.standing else 0
+            self.standing = agents
         self._end_count()
 
     def _grow_older(self, stamps: list[float]) -> None:
@@ -325,10 +334,15 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
 
     def _num_agents(self, agents: float) -> float:
         """Return how many agents there are, V having `agents`, and no more than there can be."""
-        estimated = self._counted()
-        if self.steady < STEADY or agents < FEWEST * estimated:
-            agents = max(agents, estimated)
+        if not self._is_believed(agents):
+            agents = max(agents, self._counted())
         return min(self.most_agents, agents)
+
+    def _is_believed(self, agents: float) -> bool:
+        """Return whether a(V) is the number of agents."""
+        if self.stood >= CERTAIN and agents == self.standing:
+            return True
+        return self.steady >= STEADY and agents >= FEWEST * self._counted()
 
     def share(self) -> Share:
         """Return the own totals."""
@@ -360,12 +374,12 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
         return moved_rows(message, self.registers, theirs, places, (0, behind))
 
     def restore_state(self, state: State) -> None:
-        """Continue from an exported state, also of a version that did not count from the first."""
-        super().restore_state({"first": 0, "reign": 0} | state)
+        """Continue from an exported state, also of a version that remembered less."""
+        super().restore_state({"first": 0, "reign": 0, "standing": 1.0, "stood": 0} | state)
 
     def check_state(self, values: State) -> None:
         """Refuse a past that no window keeps, and counts below 0."""
         super().check_state(values)
         check_past(values, self.window)
-        for name in ("steady", "first"):
+        for name in ("steady", "stood", "first"):
             require_count(f"state field {name}", values[name], least=0)

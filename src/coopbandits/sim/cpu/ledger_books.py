@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from coopbandits.core.aggregate.ledger_sums import LINEAGE_BITS, MOST, TENURES, YOUNG
 from coopbandits.core.aggregate.moving_mass import LAGS, MARKS, SLACK, UNKNOWN
 from coopbandits.core.aggregate.spanning_tree import BOND, CHILD, FAR, PATIENCE
-from coopbandits.core.aggregate.tree_sums import FEWEST, STEADY
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, FACTOR, TIME
 from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.leaves import (
@@ -21,7 +20,7 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.tree_rounds import BEAT, DIST, NO_LINK, ROOT
+from coopbandits.sim.cpu.tree_rounds import BEAT, DIST, NO_LINK, ROOT, is_believed
 from coopbandits.sim.record import Task
 from coopbandits.sim.tapes import identity_words
 
@@ -111,7 +110,7 @@ def look(tree: Any, books: Any, read: Any, contexts: Any, num_arms: int, done: i
         summed, entered = totals[agent, rounds - 1], ledger[agent, rounds - 1]
         credible = summed <= max(entered, 2.0 * counted)
         agents = max(entered, summed if credible else 0.0)
-        if tree.steady[agent] >= STEADY and summed >= FEWEST * counted:
+        if is_believed(tree, agent, summed, counted):
             agents = summed
         elif not counted <= agents <= MOST * counted:
             agents = counted

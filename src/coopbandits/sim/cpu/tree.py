@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from coopbandits.core.aggregate.tree_sums import FEWEST, STEADY
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
 from coopbandits.sim.cpu.ahead import filed_meanwhile
@@ -24,7 +23,14 @@ from coopbandits.sim.cpu.leaves import (
     word_at,
 )
 from coopbandits.sim.cpu.runs import Rule, Runs
-from coopbandits.sim.cpu.tree_rounds import SPAN_PULLS, begin_round, hear, make_tree, send
+from coopbandits.sim.cpu.tree_rounds import (
+    SPAN_PULLS,
+    begin_round,
+    hear,
+    is_believed,
+    make_tree,
+    send,
+)
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -104,7 +110,7 @@ def look(tree: Any, contexts: Any, num_arms: int, factor: float, passed: float) 
         estimated = max(size[agent], tree.last[agent])
         for k in range(num_arms):
             pulls += totals[agent, num_arms + k]
-        if tree.steady[agent] < STEADY or num_agents < FEWEST * estimated:
+        if not is_believed(tree, agent, num_agents, estimated):
             num_agents = max(num_agents, estimated)
         recorded = factor * totals[agent, rounds]
         contexts[agent, FACTOR], contexts[agent, AGENTS] = factor, num_agents

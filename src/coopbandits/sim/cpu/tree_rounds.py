@@ -22,7 +22,7 @@ from coopbandits.core.aggregate.spanning_tree import (
     UNDERCUT,
     tag_of,
 )
-from coopbandits.core.aggregate.tree_sums import SPREAD, STEADY
+from coopbandits.core.aggregate.tree_sums import CERTAIN, FEWEST, SPREAD, STEADY
 from coopbandits.network.faults import DOWN
 from coopbandits.sim.cpu.gossip import collect_anew, first_minima, minima_values
 from coopbandits.sim.cpu.inner import alone, inner
@@ -68,6 +68,8 @@ class Tree(NamedTuple):
     size: NDArray[np.float64]
     agents_seen: NDArray[np.float64]
     steady: NDArray[np.int64]
+    standing: NDArray[np.float64]
+    stood: NDArray[np.int64]
     tag: NDArray[np.float64]
     parent: NDArray[np.int64]
     root: NDArray[np.float64]
@@ -94,7 +96,8 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
         heard=np.zeros((len(runs), links), dtype=np.uint8),
         counted=np.zeros((len(runs), links), dtype=np.uint8), born=born, minima=born.copy(),
         spare=born.copy(), last=np.zeros(shape), size=np.zeros(shape), agents_seen=np.ones(shape),
-        steady=np.zeros(shape, dtype=np.int64), tag=tag, parent=np.full(shape, NO_LINK),
+        steady=np.zeros(shape, dtype=np.int64), standing=np.ones(shape),
+        stood=np.zeros(shape, dtype=np.int64), tag=tag, parent=np.full(shape, NO_LINK),
         root=tag.copy(), beat=np.zeros(shape), dist=np.zeros(shape),
         still=np.zeros(shape, dtype=np.int64), beat_gap=np.ones(shape),
         reign=np.zeros(shape, dtype=np.int64),
@@ -127,7 +130,7 @@ def hear(tree: Any, links: Any, done: int) -> None:
     _tend(tree, links.indptr, done + 1)
     _add_up(
         links.indptr, tree.own, tree.totals, tree.payloads, tree.counted, tree.agents_seen,
-        tree.steady,
+        tree.steady, tree.standing, tree.stood,
     )  # fmt: skip
 
 
@@ -144,6 +147,7 @@ def _renew(tree: Any, indptr: Any, renewed: Any, done: int) -> None:
         copy_row(tree.spare, agent, tree.born)
         tree.size[agent], tree.last[agent], tree.unborn[agent] = UNKNOWN, 0.0, 0.0
         tree.agents_seen[agent], tree.steady[agent], tree.parent[agent] = 1.0, done, NO_LINK
+        tree.standing[agent], tree.stood[agent] = 1.0, max(0, done + 1 - STEADY)
         tree.root[agent], tree.beat[agent], tree.dist[agent] = tree.tag[agent], float(done), 0.0
         tree.still[agent], tree.beat_gap[agent], tree.reign[agent] = 0, 1.0, 0
         for link in range(indptr[agent], indptr[agent + 1]):
@@ -169,6 +173,14 @@ def _estimate(minima: Any, spare: Any, size: Any) -> None:
 def is_alive(age: float, gap: float) -> bool:
     """Return whether a neighbour has been heard from recently enough."""
     return age <= 8.0 * gap + 10.0
+
+
+@inner(forceinline=True)
+def is_believed(tree: Any, agent: int, agents: float, counted: float) -> bool:
+    """Return whether a(V) is the number of agents, minima having `counted` them."""
+    if tree.stood[agent] >= CERTAIN and agents == tree.standing[agent]:
+        return True
+    return tree.steady[agent] >= STEADY and agents >= FEWEST * counted
 
 
 @inner
@@ -304,8 +316,9 @@ def _tend(tree: Any, indptr: Any, rounds: int) -> None:
 
 @alone
 def _add_up(
-    indptr: Any, own: Any, totals: Any, payloads: Any, counted: Any, agents_seen: Any, steady: Any
-) -> None:
+    indptr: Any, own: Any, totals: Any, payloads: Any, counted: Any, agents_seen: Any,
+    steady: Any, standing: Any, stood: Any,
+) -> None:  # fmt: skip
     """Add up every agent's own registers and those it counts from others."""
     width = np.uintp(own.shape[1])  # unsigned: see `averaging`
     for agent in range(np.uintp(own.shape[0])):
@@ -318,6 +331,9 @@ def _add_up(
         agents = totals[agent, width - np.uintp(2)]
         steady[agent] = steady[agent] + 1 if agents == agents_seen[agent] else 0
         agents_seen[agent] = agents
+        if steady[agent] >= STEADY:
+            stood[agent] = stood[agent] + 1 if agents == standing[agent] else 0
+            standing[agent] = agents
 
 
 @inner(forceinline=True)

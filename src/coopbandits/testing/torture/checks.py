@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from coopbandits.core.aggregate.aggregation import MIXED, OWN
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
+from coopbandits.core.aggregate.tree_sums import CERTAIN
 from coopbandits.fleet.protocol.links import MOST_SILENT
 from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
@@ -18,6 +19,7 @@ from coopbandits.testing.torture.schedule import (
     EPOCH,
     MAX_AGENTS,
     MAX_PULLS_PER_SECOND,
+    ROUNDS_PER_SECOND,
     SECOND,
 )
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 8 << 20
 """A journal with all that is kept beside it; so much is never written in one run."""
+
+COUNTING = 1.25 * CERTAIN / ROUNDS_PER_SECOND
+"""Seconds for which minima that contradict a count of agents may keep it from being believed."""
 
 
 class Checks:
@@ -230,6 +235,7 @@ class Checks:
             self.done = True
             self.stage.trace.note(self.stage.time, "well")
 
-    def overdue(self) -> None:
-        """Give up waiting."""
-        raise ViolationError(f"long after everything healed, {self.unwell}")
+    def overdue(self, seconds: float) -> None:
+        """Give up waiting, so many seconds later than all must be well."""
+        if not self._recovery.contradicted or seconds > COUNTING:
+            raise ViolationError(f"long after everything healed, {self.unwell}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coopbandits.core.aggregate.ticks import DISCOUNT
+from coopbandits.core.aggregate.tree_sums import FEWEST
 from coopbandits.core.contract import Vector
 from coopbandits.testing.torture.bandits import OPTIONS
 from coopbandits.testing.torture.schedule import ARMS
@@ -28,10 +29,11 @@ class Recovery:
     def __init__(self, checks: Checks) -> None:
         self.checks, self.stage = checks, checks.stage
         self._rounds_at_healing: int | None = None
+        self.contradicted = False  # all is well, but minima keep a count from being believed
 
     def unwell(self) -> str:
         """Return what is not well yet; empty if all is."""
-        stage = self.stage
+        stage, self.contradicted = self.stage, False
         for actor in stage.actors:
             process = actor.process
             if process is None:
@@ -49,7 +51,7 @@ class Recovery:
             found = self._totals()
         else:
             found = self._means()
-        return found or stage.operator.unwell() or self._best_arm()
+        return found or stage.operator.unwell() or self._best_arm() or self._miscount()
 
     def _beyond_reach(self) -> set[str]:
         """Return the agents to which no way leads from the first, over links that both ends use."""
@@ -107,10 +109,6 @@ class Recovery:
                     return f"{actor.name} knows {found.tolist()}, and all have {own.tolist()}"
             elif not np.allclose(found, known[0], rtol=EXACT, atol=EXACT):
                 return f"{actor.name} knows {found.tolist()} and n0 {known[0].tolist()}"
-        for actor, process in zip(self.stage.actors, processes, strict=True):
-            counted = process.replica.agent.estimate().num_agents
-            if counted != len(processes):
-                return f"{actor.name} counts {counted:g} agents, and there are {len(processes)}"
         held = processes[0].held()
         for (holder, entry), version in self.checks.told.items():
             if held.get(entry, 0.0) < version:
@@ -122,6 +120,16 @@ class Recovery:
         else:
             fits = self._lies_between(known[0], own)
         return "" if fits else f"all know {known[0].tolist()}, and have {own.tolist()} themselves"
+
+    def _miscount(self) -> str:
+        """Compare how many agents each one counts with how many there are."""
+        processes, lied = self._processes(), self.checks.unsigned and self.stage.liar is not None
+        for actor, process in zip(self.stage.actors, processes, strict=True):
+            counted = process.replica.agent.estimate().num_agents
+            if self.checks.exact and not lied and counted != len(processes):
+                self.contradicted = not self.checks.grows and FEWEST * counted > len(processes)
+                return f"{actor.name} counts {counted:g} agents, and there are {len(processes)}"
+        return ""
 
     def _lies_between(self, known: Vector, own: Vector) -> bool:
         """Return whether an agent knows of everybody's own pulls, and at most of those lost."""

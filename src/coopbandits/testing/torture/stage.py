@@ -107,7 +107,7 @@ class Stage:
         while self._queue:
             at, _, call, args = heappop(self._queue)
             if at > deadline:
-                self.checks.overdue()
+                self.checks.overdue((at - deadline) / SECOND)
             self.time = at
             self.events += 1
             call(*args)
