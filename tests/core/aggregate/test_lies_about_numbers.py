@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import Aggregation, InputError, LocalView, Vector
-from coopbandits.core.aggregate import PullMixing, RunningSums, TreeSums, extrema
+from coopbandits.core.aggregate import PullMixing, RunningSums, TreeSums, extrema, tree_sums
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
     IMPOSSIBLE,
@@ -96,12 +96,17 @@ def test_agents_are_counted_right_again_once_a_liar_has_gone(
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_trees_count_everybody_whatever_minima_say(graph: str) -> None:
+def test_a_tree_that_stands_counts_everybody_whatever_minima_say(
+    graph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_sums, "CERTAIN", 60)
     world = den(TreeSums, graph)
+    for agent in world.agents:
+        agent.most_agents = 100  # so that seven are far too few
     world.lie = partial(lambda spec, _, now: all_tiny(spec, now), TreeSums)
-    world.run(30)
-    world.lie = None
-    world.run(extrema.GENERATION + extrema.SETTLED + len(world.agents))
+    world.run(60)
+    assert {agent.estimate().num_agents for agent in world.honest} == {100.0}
+    world.run(tree_sums.STEADY + tree_sums.CERTAIN)
     assert [agent.estimate().num_agents for agent in world.honest] == [7.0] * 7
 
 
