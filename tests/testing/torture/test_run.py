@@ -172,6 +172,15 @@ def test_agents_are_counted_right_though_their_minima_say_that_they_are_more(pol
     assert 120 < outcome.seconds < 150
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["tree-ts", "ledger-ts"])
+def test_agents_that_find_each_other_are_counted_right_though_trees_change(policy: str) -> None:
+    """Eight look like eighteen, and no tree stands for two minutes on end."""
+    outcome = play(make_schedule(940990, Setting(policy, rounds=100)))
+    assert not outcome.violation
+    assert outcome.seconds > 120
+
+
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
 def test_arms_that_a_liar_makes_up_are_no_options(policy: str) -> None:
     schedule = make_schedule(800000, Setting(policy, rounds=60, bandits=True))

@@ -29,11 +29,11 @@ class Recovery:
     def __init__(self, checks: Checks) -> None:
         self.checks, self.stage = checks, checks.stage
         self._rounds_at_healing: int | None = None
-        self.contradicted = False  # all is well, but minima keep a count from being believed
+        self.contradicted = False  # all was well, but minima kept a count from being believed
 
     def unwell(self) -> str:
         """Return what is not well yet; empty if all is."""
-        stage, self.contradicted = self.stage, False
+        stage = self.stage
         for actor in stage.actors:
             process = actor.process
             if process is None:
@@ -127,7 +127,8 @@ class Recovery:
         for actor, process in zip(self.stage.actors, processes, strict=True):
             counted = process.replica.agent.estimate().num_agents
             if self.checks.exact and not lied and counted != len(processes):
-                self.contradicted = not self.checks.grows and FEWEST * counted > len(processes)
+                if not self.checks.grows and FEWEST * counted > len(processes):
+                    self.contradicted = True
                 return f"{actor.name} counts {counted:g} agents, and there are {len(processes)}"
         return ""
 
