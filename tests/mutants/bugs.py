@@ -144,7 +144,7 @@ MUTANTS = (
     Mutant(
         "acknowledgements belong to no memory",
         "fleet/protocol/entries.py",
-        "        if not changed and hello.heard[2] >= machine.arrived_at(peer.number):\n",
+        "        if not changed and number >= arrived:\n",
         "        if True:\n",
         ("flood-ts",),
     ),
