@@ -301,10 +301,11 @@ def test_a_pull_is_told_although_a_message_of_its_number_was_heard_before(
 
 
 @both
+@pytest.mark.parametrize("again", [False, True], ids=["started once", "started twice"])
 def test_news_are_passed_on_although_a_message_of_their_number_was_heard_before(
-    signed: bool, certificates: Path
+    again: bool, signed: bool, certificates: Path
 ) -> None:
-    """Also by an agent that has passed these numbers before it meets a neighbour again."""
+    """Also by an agent that has passed these numbers since, and has perhaps started once more."""
     world = World(CLUSTER, nx.path_graph(3), certificates=folder(signed, certificates))
     pull(world, 1, 3)
     settle(world)
@@ -315,27 +316,9 @@ def test_news_are_passed_on_although_a_message_of_their_number_was_heard_before(
     pull(world, 2, 3, 0)
     for _ in range(60):
         world.step()
-    settle_after_word_of(world, 2)
-    everybody_knows(world)
-
-
-@both
-def test_a_former_life_is_not_believed_to_have_told_what_the_next_one_heard(
-    signed: bool, certificates: Path
-) -> None:
-    """Another start, from a journal that knows nothing of the life that was heard."""
-    world = World(CLUSTER, nx.path_graph(3), certificates=folder(signed, certificates))
-    pull(world, 1, 3)
-    settle(world)
-    copy = bytes(world.disks[1].data)
-    settle(world)
-    world.cut_link(1, 2)
-    put_back(world, 1, MemoryDisk(copy))
-    pull(world, 2, 3, 0)
-    for _ in range(60):
-        world.step()
-    world.crash(1)
-    world.restart(1)
+    if again:
+        world.crash(1)
+        world.restart(1)
     settle_after_word_of(world, 2)
     everybody_knows(world)
 
