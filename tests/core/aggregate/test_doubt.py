@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from coopbandits.core import InputError, LocalView, Registers, State, Vector
 from coopbandits.core.aggregate import LedgerSums, doubt
+from coopbandits.core.aggregate.aggregation import Moving
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.doubt import LEVELS, PATIENCE, SURE, UNHEARD
 from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
@@ -332,11 +333,47 @@ def test_nothing_is_doubted_where_nothing_is_known() -> None:
     mine.observe(0, 1.0)
     mine.reopened(8)
     assert not mine.is_sure
-    alone = machine(LedgerSums(), one_view(neighbor_weights={}, own_weight=1.0, num_arms=1))
-    alone.observe(0, 1.0)
-    alone.reopened(7)
-    alone.receive({})
-    assert (alone.is_sure, alone._pulls(alone.held)) == (True, 1.0)
+
+
+def lonely() -> LedgerSumsMachine:
+    """A machine of 2 rounds that holds a pull, has heard nobody yet, and is opened again."""
+    mine = machine(LedgerSums(), one_view(neighbor_weights={}, own_weight=1.0, num_arms=1))
+    mine.observe(0, 1.0)
+    for _ in range(2):
+        mine.receive({})
+    mine.reopened(7)
+    return mine
+
+
+def test_a_memory_of_before_anybody_was_heard_waits_for_those_who_come() -> None:
+    """What it holds may have been handed to one whom it no longer knows."""
+    mine = lonely()
+    mine.receive({})
+    mine = relinked(mine, [1])
+    for _ in range(9):  # the first that comes need not be the one that knows
+        mine.receive({1: root_says(mine, mine.rounds + 1, root=0.9)})
+    assert (mine.is_sure, mine._pulls(mine.held), mine.moving().held) == (False, 0.0, 1.0)
+    mine = relinked(mine, [1, 2])
+    mine.receive({2: root_says(mine, mine.rounds + 1, heard=5.5, root=0.9)})
+    assert (mine.is_sure, mine.moving().held) == (True, 0.0)
+
+
+@pytest.mark.parametrize("neighbors", [[], [1, 2]])
+def test_and_goes_on_if_nobody_knows_more(neighbors: list[int]) -> None:
+    mine = relinked(lonely(), neighbors)
+    for _ in range(PATIENCE):
+        mine.receive({j: root_says(mine, mine.rounds + 1, root=0.9) for j in neighbors})
+    assert not mine.is_sure
+    mine.receive({j: root_says(mine, mine.rounds + 1, root=0.9) for j in neighbors})
+    assert (mine.is_sure, mine.moving()) == (True, Moving(0.0, 0.0, 1.0))  # it is the root
+
+
+def test_others_in_doubt_do_not_wait_for_one_that_knows_nobody() -> None:
+    """It tells as high a level as any other: nobody around has given a wrong answer."""
+    mine = relinked(lonely(), [1])
+    for level in (LEVELS - 1, None):
+        mine.receive(answers(mine, heard=0, level=level, who=(1,)))
+        assert (mine.is_sure, mine.outgoing(1)[mine.start - 2]) == (False, -LEVELS)
 
 
 def test_who_has_gone_is_asked_when_it_comes_back() -> None:

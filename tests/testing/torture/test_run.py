@@ -99,6 +99,10 @@ FOUND = {
         Setting("flood-ts", rounds=100, bandits=True, auto=False), 900532,
         "0,0,0,0,128000,1600000,0", ["3170091:power-op:5:1147624:0xad38"],
     ),
+    "a memory of before a neighbour was found asks it what it was handed": (
+        Setting("ledger-ts", rounds=100, bandits=False, auto=True), 942751,
+        "0,0,0,0,4000,800000,0", ["1215899:power-op:3:18545:0x7c4d"],
+    ),
 }  # fmt: skip
 """Schedules that broke a promise once."""
 

@@ -13,7 +13,9 @@ know. Any other answer means that the memory is too old, or that the neighbour h
 it heard. Then the agent begins anew: it drops what it held when it was opened, and draws new marks.
 So it does if somebody has not answered after `PATIENCE` rounds. Those are asked who were neighbours
 when it was opened, as soon as they are again. Who has become one since may know of a later life,
-too: its answer is right unless it acknowledges a number that this memory has not sent.
+too: its answer is right unless it acknowledges a number that this memory has not sent. A memory of
+before anybody was heard has only those to ask, and cannot know how many will come: it waits for
+`PATIENCE` rounds, and goes on if no answer was wrong.
 
 **Many in doubt.** If i and its neighbour j are both put back, both may look right to each other,
 and what i holds may be known to a third by way of j. So i also waits for j: an agent in doubt tells
@@ -26,8 +28,8 @@ it, and playing on from there is as if it had not.
 
 This takes for granted that over a new link nothing arrives from before (frames carry the sender's
 start), that pulls were not handed on over more than `LEVELS` agents in a row all of which have lost
-that from their memories, and that somebody who is asked was told of the rounds that a memory has
-lost: neighbours did not all change in the very round after which it was kept.
+that from their memories, and that somebody who answers was told of the rounds that a memory has
+lost: links did not all break in the very round after which it was kept.
 """
 
 from __future__ import annotations
@@ -100,8 +102,8 @@ class DoubtfulMachine(Machine):
 
     def _settle(self) -> bool:
         """Raise the level, once a round; return whether the doubt is over."""
-        self.level = 1 + int(min(self._asked(), default=LEVELS))
-        return self.level >= LEVELS
+        self.level = min(LEVELS, 1 + int(min(self._asked(), default=LEVELS)))
+        return self.level == LEVELS
 
     def _asked(self) -> list[float]:
         """Return the levels of all who are asked."""

@@ -279,11 +279,15 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         for j, message in told.items():
             at, (number, heard) = self.places[j], message[self.start - 2 : self.start].tolist()
             right &= self._note_answer(at, number, heard, float(self.marks[at]))
-        if right and self._settle():
+        if right and self._settle() and (self._knows_somebody() or self._has_waited()):
             self.held, self.opened = self.held + self.doubted, SURE
             self.doubted = np.zeros(self.own.size)
         elif not right or self._has_waited():
             self._begin_anew()
+
+    def _knows_somebody(self) -> bool:
+        """Return whether this memory has ever heard anybody who could answer."""
+        return bool(self.marks.any() or self.former[:, 2].any())
 
     def _asked(self) -> list[float]:
         """Return the levels of all who are asked, whether they are neighbours now or not."""
