@@ -33,7 +33,7 @@ def test_a_page_has_all_cells_of_its_notebook_and_its_pictures(path: Path) -> No
     assert set(PAGES.glob(f"{path.stem}-*.png")) == set(pictures(page))
 
 
-@pytest.mark.plays
+@pytest.mark.slow
 def test_the_notebook_on_click_rates_draws_what_its_page_shows() -> None:
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")

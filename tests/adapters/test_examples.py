@@ -22,6 +22,7 @@ def printed_by(name: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_team_of_pettingzoo_loses_what_our_policy_loses() -> None:
     team, ours = (line.split(":")[1].split() for line in printed_by("pettingzoo_team").splitlines())
     assert team == ours
@@ -35,6 +36,7 @@ def test_an_agent_of_gymnasium_gains_by_watching_its_neighbours() -> None:
     assert watching < alone
 
 
+@pytest.mark.slow
 def test_learners_of_others_play_beside_ours() -> None:
     text = printed_by("outside_learners")
     for policy in ("dducb", "mabwiser:learner=UCB1,alpha=1", "river:learner=EpsilonGreedy"):

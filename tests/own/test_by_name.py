@@ -43,6 +43,7 @@ gap = 1.0
 """
 
 
+@pytest.mark.slow  # one of an installed package is played so in every run
 def test_an_experiment_in_worker_processes(mine: Mine, folder: Path) -> None:
     (folder / "e.toml").write_text(EXPERIMENT.format("my_module"))
     cells = cb.read_experiment(folder / "e.toml")

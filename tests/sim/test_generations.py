@@ -45,7 +45,10 @@ def test_engines_agree_over_generations(aggregation: str) -> None:
         np.testing.assert_array_equal(compiled[name].values, expected[name].values)
 
 
-@pytest.mark.parametrize("back", ["", "..2680:lost"], ids=["gone", "back"])
+@pytest.mark.parametrize(
+    "back",
+    [pytest.param("", id="gone"), pytest.param("..2680:lost", id="back", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("policy", ["tree-ts", "ledger-ts"])
 def test_engines_agree_on_a_count_that_minima_contradict_for_long(
     policy: str, back: str, monkeypatch: pytest.MonkeyPatch

@@ -164,7 +164,7 @@ def test_a_trace_depends_on_no_hash_of_the_process(hash_seed: str) -> None:
     assert done.stdout.strip() == here.digest
 
 
-@pytest.mark.parametrize("policy", ["tree-ts", "ledger-ts"])
+@pytest.mark.parametrize("policy", ["tree-ts", pytest.param("ledger-ts", marks=pytest.mark.slow)])
 def test_agents_are_counted_right_though_their_minima_say_that_they_are_more(policy: str) -> None:
     """Three have drawn such small ones that they look like seven, and a count of three is doubted.
 
