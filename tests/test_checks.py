@@ -57,7 +57,7 @@ def test_make_check_runs_these_tools() -> None:
         ("import numpy as np\n\nWORD = np.random.default_rng()", "TID251"),
         ("import pickle\n\nSTATE = pickle.dumps(1)", "TID251"),
         ("import math", "F401"),
-        ("def f() -> None:\n    pass", "D103"),
+        ("class Part:\n    pass", "D101"),
         ('print("debug")', "T201"),
     ],
 )
