@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coopbandits.models.catalogue import MODELS
+from coopbandits.literature.catalogue import MODELS
 
 from .calls import Call, refused
 
