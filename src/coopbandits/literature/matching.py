@@ -101,7 +101,7 @@ class Table:
         place = (self._players, arms)
         self.earned += rounds * self.chances[place]
         if learn:
-            drawn = self.dice.uniforms(rounds * len(arms)).reshape(rounds, -1)
+            drawn = self.dice.uniforms(rounds * len(arms)).reshape(rounds, len(arms))
             self.sums[place] += (drawn < self.chances[place]).sum(axis=0)
             self.counts[place] += rounds
 
