@@ -49,14 +49,23 @@ def test_little_exploration_misses_the_matching() -> None:
 
 
 @pytest.mark.slow
-def test_growth_is_below_any_power_and_found_for_a_gap_that_nobody_was_told() -> None:
-    """ln^{1+δ} T: what is lost per unit of it must not grow."""
+def test_what_is_lost_per_unit_of_the_guarantee_does_not_grow() -> None:
+    """ln^{1+δ} T with δ = 0.5, on matchings that differ by 0.3: not where δ = 0 and γ is too small.
+
+    A quarter of the guarantee's exploration already misses the matching in some runs.
+    """
     times = [2000, 16_000, 128_000]
-    close = [[0.6, 0.5, 0.1], [0.6, 0.4, 0.1]]
-    regret = np.array([de3(close, t, step=0.01, runs=20).regret.mean() for t in times])
-    rates = regret / np.log(times) ** 1.5
-    print(f"regret {regret}, per unit of ln^1.5 t {rates}")
-    assert rates[2] < 1.2 * rates[0]
+    table = [[0.8, 0.6, 0.1], [0.8, 0.3, 0.1]]
+    rates = {
+        explore: np.array(
+            [de3(table, t, explore, growth, step=0.02, runs=40).regret.mean() for t in times]
+        )
+        / np.log(times) ** 1.5
+        for explore, growth in ((4, 0.5), (1, 0.0))
+    }
+    print(f"regret per unit of ln^1.5 t {rates}")
+    assert rates[4][2] < 1.2 * rates[4][0]
+    assert rates[1][2] > 2 * rates[1][0]
 
 
 def test_bad_input_and_seeds() -> None:

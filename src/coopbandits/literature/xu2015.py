@@ -19,7 +19,7 @@ other's actions; agent n sees the global reward with an error of its own,
     exploration phases were held, one begins: all :math:`K^N` joint actions in a fixed order, once
     each. In all other rounds every agent plays its part of the joint action with the largest mean
     of its *own* observations from exploration. The agents need not agree on these means, only on
-    which is largest.
+    which is largest, so the best joint action must be unique.
 ``"own"`` (DisCo for a fully informative reward)
     As before, but an exploration phase has NK rounds: agent after agent tries each of its K
     actions while the others keep playing what they believe is best. Agent n compares its own
@@ -128,12 +128,15 @@ class Feedback:
         self.chances, self.horizon, self.error, self.dice = chances, horizon, error, dice
         self.round, self.earned = 0, 0.0
 
+    def play(self, joint: tuple[int, ...]) -> None:
+        self.round += 1
+        self.earned += float(self.chances[joint])
+
     def observe(self, joint: tuple[int, ...]) -> Floats:
         """Play a joint action and return what every agent sees; zeros beyond the horizon."""
         if self.round == self.horizon:
             return np.zeros(len(joint))
-        self.round += 1
-        self.earned += float(self.chances[joint])
+        self.play(joint)
         reward = float(self.dice.uniform() < self.chances[joint])
         return reward + self.error * (2.0 * self.dice.uniforms(len(joint)) - 1.0)
 
@@ -147,7 +150,7 @@ def _disco(feedback: Feedback, own: bool, exploration: float) -> None:
     phases = 0
     while feedback.round < feedback.horizon:
         if phases > 0 and phases >= exploration * math.log(feedback.round + 1):
-            feedback.observe(best)
+            feedback.play(best)
             continue
         phases += 1
         if own:
