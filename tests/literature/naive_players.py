@@ -65,4 +65,5 @@ def play(rule: str, means: list[float], players: int, horizon: int, runs: int, s
                 moves = inside & met & ~seated
                 arm = np.where(inside, np.where(moves, any_best, arm), any_smaller)
                 seated = inside & ~moves
-    return horizon * np.sort(mu)[-players:].sum() - earned
+    lost: Floats = horizon * np.sort(mu)[-players:].sum() - earned
+    return lost

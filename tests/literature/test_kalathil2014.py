@@ -24,7 +24,8 @@ def naive(means: list[list[float]], horizon: int, step: float) -> tuple[list[int
     while t + silent < horizon:
         if math.log2(eta).is_integer():
             index = mu + np.sqrt((players + 2) * math.log(t) / counts)
-            prices, owner, held = np.zeros(arms), {}, [-1] * players
+            owner: dict[int, int] = {}
+            prices, held = np.zeros(arms), [-1] * players
             while -1 in held:
                 i = held.index(-1)
                 k, second = np.argsort(prices - index[i], kind="stable")[:2]
