@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 PARTS = ROOT / "docs" / "parts.md"
-SHOWING = [ROOT / "docs" / name for name in ("problems.md", "own-problem.md")]
+SHOWING = [ROOT / "docs" / name for name in ("problems.md", "own-problem.md", "other-models.md")]
 """Pages whose code is followed by what it prints, besides the tutorial."""
 
 ADAPTERS = ROOT / "docs" / "adapters.md"
@@ -52,7 +52,7 @@ RUN_ELSEWHERE = (
     "docs/results.md", "docs/theory.md", "docs/fleet/index.md", "docs/fleet/api.md",
     "docs/fleet/bandits.md", "docs/fleet/context.md", "docs/fleet/tutorial.md",
     "docs/notebooks/karate_club.md", "docs/notebooks/click_rates.md", "docs/problems.md",
-    "docs/own-problem.md", "docs/adapters.md",
+    "docs/own-problem.md", "docs/other-models.md", "docs/adapters.md",
 )  # fmt: skip
 """Pages whose code has a test of its own, which looks closer."""
 

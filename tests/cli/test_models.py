@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
-from coopbandits.models.catalogue import MODELS
+from coopbandits.literature.catalogue import MODELS
 
 from .calls import Call, refused
 
@@ -27,8 +29,8 @@ def test_each_is_played_by_one_line(call: Call, name: str) -> None:
     assert "regret of all" in lines[2] or "runs that named the best arm" in lines[2]
     said = [line.split("  ")[0] for line in lines[-3:]]
     assert said == ["messages", "values sent", "bits sent"]
-    talks = name in ("many-exchanges", "one-exchange", "pull-or-tell", "one-observer")
-    assert (lines[-1].split()[-1] != "0") == talks
+    silent = ("rho-rand", "mc-top-m", "tdfs", "rand-top-m", "selfish", "global-feedback")
+    assert (lines[-1].split()[-1] == "0") == (name in silent)
 
 
 def test_settings_are_spelled_as_everywhere(call: Call) -> None:
@@ -38,3 +40,12 @@ def test_settings_are_spelled_as_everywhere(call: Call) -> None:
     assert "did you mean 'tdfs'?" in refused(call("models", "tdsf"))
     wrong = refused(call("models", "one-observer:agent=1"))
     assert wrong.startswith("error: unknown setting of model one-observer 'agent'")
+
+
+def test_reconstructions_say_so(call: Call) -> None:
+    """Where a paper's text was not at hand, the list says that the rule is ours."""
+    said = [line.split()[0] for line in call("models").out.splitlines() if "reconstruction" in line]
+    assert said == ["ducb4", "de3", "majority-vote", "global-feedback", "collaborate"]
+    for name in said:
+        module = import_module(MODELS.find(name)[0].__module__)
+        assert "Reconstruction, from the abstract" in (module.__doc__ or "")

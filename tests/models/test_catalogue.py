@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coopbandits.models.catalogue import Played, parse_model
+from coopbandits.literature.catalogue import parse_model
+from coopbandits.models.catalogue import Played
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coopbandits.models.coins import Dice
+from coopbandits import InputError
+from coopbandits.models.coins import Dice, read_table, vary
 
 
 def test_numbers_follow_from_the_place_alone() -> None:
@@ -31,3 +32,25 @@ def test_numbers_are_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coopbandits.models.coins.PIECE", 64)
     assert pieces.share_below(0.3, 1000) == expected
     assert pieces.uniform() == whole.uniform()
+
+
+def test_means_that_vary_average_to_those_given_and_favourites_differ() -> None:
+    table = vary([0.5, 0.5, 0.4], 6, 0.4)
+    assert table.shape == (6, 3)
+    np.testing.assert_allclose(table.mean(axis=0), [0.5, 0.5, 0.4])
+    assert set(table.argmax(axis=1).tolist()) == {0, 1, 2}
+    assert np.ptp(table, axis=0) == pytest.approx([0.8, 0.8, 0.8], abs=0.15)
+    assert vary([0.5, 0.4], 1, 0.4).tolist() == [[0.5, 0.4]]
+    assert vary([0.9, 0.8], 3, 0.1).max() == 1.0  # 1 − 0.9 is below 0.1 by rounding
+
+
+def test_tables_of_means_are_checked() -> None:
+    with pytest.raises(
+        InputError, match=r"spread is 0\.2; means plus and minus the spread must stay"
+    ):
+        vary([0.9, 0.5], 2, 0.2)
+    with pytest.raises(InputError, match=r"so give a number from 0 to 0\.1"):
+        vary([0.9, 0.5], 2, -1)
+    for wrong in ([[0.5]], [[0.5, 1.5]], [0.5, 0.4]):
+        with pytest.raises(InputError, match="give one row per agent with at least two numbers"):
+            read_table(wrong)  # type: ignore[arg-type]

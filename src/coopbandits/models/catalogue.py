@@ -1,4 +1,8 @@
-"""The other models by name, ``pull-or-tell:eagerness=3``, as the command line plays them."""
+"""What a model of the literature is to the command line, and the models of this package.
+
+`coopbandits.literature.catalogue` adds those of the literature package and finds all of them by
+name.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from coopbandits.core.registry import Registry, concrete
-from coopbandits.core.spelling import Named, parse_named
+from coopbandits.core.spelling import Named
 from coopbandits.models.best_arm import BestArm, many_exchanges, one_exchange
 from coopbandits.models.broadcast import pull_or_tell
 from coopbandits.models.coins import Floats
@@ -22,7 +25,7 @@ from coopbandits.network import Network
 
 
 class Played(NamedTuple):
-    """What is played: by whom, how long, and how often."""
+    """What the command line sets for every model."""
 
     means: Sequence[float]
     agents: int
@@ -32,7 +35,7 @@ class Played(NamedTuple):
 
 
 Lines = list[tuple[str, str]]
-"""What is found, and how much of it."""
+"""Label and value of each line of a report."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Model(Named, ABC):
 
     @abstractmethod
     def play(self, played: Played) -> Lines:
-        """Play it, and tell what became of it."""
+        """Run the model and report on it."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,10 @@ class Colliding(Model):
         means, agents, horizon, runs, seed = played
         result = play_collisions(means, self.kind, agents, horizon, runs, seed)
         return [
-            *_lost(result),
+            *regret_lines(result),
             ("lower bound for long horizons", f"{collision_bound(means, agents, horizon):.1f}"),
-            ("collisions", _mean(result.collisions)),
-            *_sent(result.messages, result.values),
+            ("collisions", mean_and_error(result.collisions)),
+            *traffic_lines(result.messages, result.values),
         ]
 
 
@@ -128,8 +131,8 @@ class PullOrTell(Model):
         """Let agents pull or tell."""
         means, agents, horizon, runs, seed = played
         result = pull_or_tell(means, agents, horizon, self.eagerness, runs, seed)
-        rounds = ("rounds spent on telling", _mean(result.told))
-        return [*_lost(result), rounds, *_sent(result.messages, result.values)]
+        rounds = ("rounds spent on telling", mean_and_error(result.told))
+        return [*regret_lines(result), rounds, *traffic_lines(result.messages, result.values)]
 
 
 @dataclass(frozen=True)
@@ -144,28 +147,12 @@ class OneObserver(Model):
         means, agents, horizon, runs, seed = played
         network = Network.from_spec(f"cycle:{agents}")
         result = one_observer(means, network, horizon, self.observer, runs, seed)
-        return [*_lost(result), *_sent(result.messages, result.values)]
+        return [*regret_lines(result), *traffic_lines(result.messages, result.values)]
 
 
-MODELS: Registry[type[Model]] = Registry(
-    "model",
-    "coopbandits.models",
-    {
-        cls.name: cls
-        for cls in (
-            RhoRandModel, MCTopMModel, TDFSModel, ManyExchanges, OneExchange, PullOrTell,
-            OneObserver,
-        )
-    },
-    concrete(Model),
-    "a frozen dataclass derived from coopbandits.models.catalogue.Model that writes play",
+MODELS: tuple[type[Model], ...] = (
+    RhoRandModel, MCTopMModel, TDFSModel, ManyExchanges, OneExchange, PullOrTell, OneObserver,
 )  # fmt: skip
-Model.registry = MODELS
-
-
-def parse_model(text: str) -> Model:
-    """Read ``mc-top-m`` or ``pull-or-tell:eagerness=3``."""
-    return parse_named(MODELS, text)
 
 
 def _named(found: BestArm, played: Played, tolerance: float = 0.0) -> Lines:
@@ -175,24 +162,27 @@ def _named(found: BestArm, played: Played, tolerance: float = 0.0) -> Lines:
     what = "an arm within the tolerance" if tolerance else "the best arm"
     return [
         (f"runs that named {what}", f"{int(right.sum())} of {played.runs}"),
-        ("pulls of one player", _mean(found.pulls)),
-        ("exchanges", _mean(found.exchanges)),
-        *_sent(found.messages, found.values),
+        ("pulls of one player", mean_and_error(found.pulls)),
+        ("exchanges", mean_and_error(found.exchanges)),
+        *traffic_lines(found.messages, found.values),
     ]
 
 
-def _lost(result: Outcome) -> Lines:
-    return [("regret of all", _mean(result.regret)), ("worst agent", _mean(result.worst))]
+def regret_lines(result: Outcome) -> Lines:
+    return [
+        ("regret of all", mean_and_error(result.regret)),
+        ("worst agent", mean_and_error(result.worst)),
+    ]
 
 
-def _sent(messages: Counts, values: Counts) -> Lines:
-    """Tell what was sent, by bits of 64 per value."""
+def traffic_lines(messages: Counts, values: Counts) -> Lines:
+    """Describe what was sent, at 64 bits per value."""
     said = (f"{number.mean():,.0f}".replace(",", "\u2009") for number in (messages, values))
     bits = f"{64 * values.mean():,.0f}".replace(",", "\u2009")
     return list(zip(("messages", "values sent", "bits sent"), (*said, bits), strict=True))
 
 
-def _mean(numbers: Counts | Floats) -> str:
+def mean_and_error(numbers: Counts | Floats) -> str:
     """Write a mean with its standard error, where there are several runs."""
     if numbers.size < 2:
         return f"{numbers.mean():.1f}"

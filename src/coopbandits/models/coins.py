@@ -59,6 +59,38 @@ def read_means(means: Sequence[float]) -> Floats:
     return found
 
 
+def read_table(means: Sequence[Sequence[float]] | Floats) -> Floats:
+    """Return a table of reward probabilities, one row per agent and one column per arm."""
+    found = np.asarray(means, dtype=np.float64)
+    if found.ndim != 2 or found.shape[1] < 2 or not ((found >= 0.0) & (found <= 1.0)).all():
+        raise InputError(
+            f"means have shape {found.shape}; give one row per agent with at least two numbers "
+            "from 0 to 1, one per arm"
+        )
+    return found
+
+
+def vary(means: Sequence[float], agents: int, spread: float) -> Floats:
+    r"""Return a table of means that differ between agents and average to `means`.
+
+    Agent i has :math:`\mu_{ik} = \mu_k + s\cos 2π(i/N + k/K)`, so that agents prefer different
+    arms; the cosines of N > 1 agents add up to 0.
+    """
+    chances = read_means(means)
+    require_sizes(agents=agents)
+    room = float(min(chances.min(), 1.0 - chances.max()))
+    if not 0.0 <= spread <= room + 1e-12:  # 1 − 0.9 is a little less than 0.1
+        raise InputError(
+            f"spread is {spread}; means plus and minus the spread must stay between 0 and 1, so "
+            f"give a number from 0 to {room:.12g}"
+        )
+    if agents == 1:
+        return chances[None, :]
+    turns = np.arange(agents)[:, None] / agents + np.arange(chances.size) / chances.size
+    table: Floats = np.clip(chances + spread * np.cos(2.0 * np.pi * turns), 0.0, 1.0)
+    return table
+
+
 def require_sizes(**counts: int) -> None:
     """Refuse numbers of players, rounds and runs that are none."""
     for name, value in counts.items():

@@ -36,14 +36,13 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Outcome(Traffic):
-    """What was lost and sent.
-
-    All agents have the same arms, so that their regret is also that against the network's mean.
+    """Regret and traffic of some runs.
 
     Attributes
     ----------
     agent_regret : (run, agent)
-        Of every agent.
+        Of every agent, against the arm that the model calls best for it: the best arm where all
+        agents have the same arms.
     """
 
     agent_regret: Floats
