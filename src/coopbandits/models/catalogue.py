@@ -13,12 +13,12 @@ from coopbandits.core.registry import Registry, concrete
 from coopbandits.core.spelling import Named, parse_named
 from coopbandits.models.best_arm import BestArm, many_exchanges, one_exchange
 from coopbandits.models.broadcast import pull_or_tell
-from coopbandits.models.coins import Floats
 from coopbandits.models.collisions import collision_bound, play_collisions
 from coopbandits.models.observer import one_observer
 from coopbandits.models.outcome import Counts, Outcome
 from coopbandits.models.players import TDFS, MCTopM, Player, RhoRand
 from coopbandits.network import Network
+from coopbandits.results.statistics import mean_text
 
 
 class Played(NamedTuple):
@@ -57,7 +57,7 @@ class Colliding(Model):
         return [
             *_lost(result),
             ("lower bound for long horizons", f"{collision_bound(means, agents, horizon):.1f}"),
-            ("collisions", _mean(result.collisions)),
+            ("collisions", mean_text(result.collisions)),
             *_sent(result.messages, result.values),
         ]
 
@@ -128,7 +128,7 @@ class PullOrTell(Model):
         """Let agents pull or tell."""
         means, agents, horizon, runs, seed = played
         result = pull_or_tell(means, agents, horizon, self.eagerness, runs, seed)
-        rounds = ("rounds spent on telling", _mean(result.told))
+        rounds = ("rounds spent on telling", mean_text(result.told))
         return [*_lost(result), rounds, *_sent(result.messages, result.values)]
 
 
@@ -175,14 +175,14 @@ def _named(found: BestArm, played: Played, tolerance: float = 0.0) -> Lines:
     what = "an arm within the tolerance" if tolerance else "the best arm"
     return [
         (f"runs that named {what}", f"{int(right.sum())} of {played.runs}"),
-        ("pulls of one player", _mean(found.pulls)),
-        ("exchanges", _mean(found.exchanges)),
+        ("pulls of one player", mean_text(found.pulls)),
+        ("exchanges", mean_text(found.exchanges)),
         *_sent(found.messages, found.values),
     ]
 
 
 def _lost(result: Outcome) -> Lines:
-    return [("regret of all", _mean(result.regret)), ("worst agent", _mean(result.worst))]
+    return [("regret of all", mean_text(result.regret)), ("worst agent", mean_text(result.worst))]
 
 
 def _sent(messages: Counts, values: Counts) -> Lines:
@@ -190,10 +190,3 @@ def _sent(messages: Counts, values: Counts) -> Lines:
     said = (f"{number.mean():,.0f}".replace(",", "\u2009") for number in (messages, values))
     bits = f"{64 * values.mean():,.0f}".replace(",", "\u2009")
     return list(zip(("messages", "values sent", "bits sent"), (*said, bits), strict=True))
-
-
-def _mean(numbers: Counts | Floats) -> str:
-    """Write a mean with its standard error, where there are several runs."""
-    if numbers.size < 2:
-        return f"{numbers.mean():.1f}"
-    return f"{numbers.mean():.1f} ± {numbers.std(ddof=1) / numbers.size**0.5:.1f}"
