@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.experiments.audit import Finding, Interval, Measurement, audit_table, run_audit
+from coopbandits.experiments.audit import Finding, Measured, Measurement, audit_table, run_audit
 from coopbandits.experiments.audit.code import grid_matrix
 from coopbandits.experiments.audit.matrices import epsilon_c_from_rows, inverse_degree_matrix
 from coopbandits.experiments.audit.mixing import chebyshev_mix, mixing_error
@@ -115,16 +115,18 @@ def test_table(findings: list[Finding]) -> None:
 def test_words_for_numbers() -> None:
     one, other = np.array([2000.0, 3000.0]), np.array([10.0, 20.0])
     paired = Measurement.paired("regret", one, other)
-    assert str(paired).startswith("regret: 2500 ± 6353 against 15.0 ± 63.5, difference 2485 ± ")
-    assert str(Interval(3.25, math.nan)) == "3.2"
-    assert str(Interval.of(np.array([5000.0]))) == "5000"
+    assert str(paired).startswith(
+        "regret: 2500 [-3853, 8853] against 15.0 [-48.5, 78.5], difference 2485 ["
+    )
+    assert str(Measured(3.25, (math.nan, math.nan))) == "3.2"
+    assert str(Measured.of(np.array([5000.0]))) == "5000"
 
 
 def test_more_than_the_row_sums_is_said_about_the_grid() -> None:
     setup = AuditSetup("cycle:6", "grid:2x3", horizon=40, runs=1)
     *_, rounds, regret = grid_matrix(setup)
     assert rounds.printed.mean > rounds.resolved.mean
-    assert math.isnan(regret.printed.half)
+    assert math.isnan(regret.printed.interval[0])
 
 
 @pytest.mark.parametrize(

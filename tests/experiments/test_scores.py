@@ -14,7 +14,7 @@ from coopbandits import InputError, Network, Result, simulate
 from coopbandits.experiments.scores import Score, geometric_mean, score, standings
 from coopbandits.experiments.suite import YARDSTICK, Plan, make_plan, matched
 from coopbandits.problems import make_problem
-from coopbandits.results.statistics import ratio_interval, t_interval
+from coopbandits.results.intervals import mean_interval, ratio_interval
 from coopbandits.sim import Sweep, sweep
 
 PLAN = make_plan(
@@ -54,7 +54,7 @@ def test_scores_are_those_of_one_simulation_of_all(scores: list[Score]) -> None:
         for i, row in enumerate(rows):
             assert row.played == policies[i].spelling
             assert row.mean == regret[i].mean()
-            assert row.interval == t_interval(regret[i])
+            assert row.interval == mean_interval(regret[i])
             assert row.quantile == np.quantile(regret[i], 0.95)
             assert row.values == pytest.approx(sent[i])
             assert row.score == pytest.approx(regret[i].mean() / unit.mean())

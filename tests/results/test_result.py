@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 
 from coopbandits.core.errors import InputError
 from coopbandits.results import Result, statistics
+from coopbandits.results.intervals import mean_interval
 
 from .conftest import Make
 
@@ -77,7 +78,7 @@ def test_summary(make: Make) -> None:
     assert (summary.runs, summary.horizon) == (5, 10)
     final = result.regret.sel(policy="dducb", round=10).values
     assert summary.policies[0].mean == pytest.approx(final.mean())
-    assert summary.policies[0].t_interval == pytest.approx(statistics.t_interval(final))
+    assert summary.policies[0].interval == mean_interval(final)
     assert [row.values_sent for row in summary.policies] == [0.0, 1000.0]
     assert [(row.first, row.second) for row in summary.differences] == [
         ("dducb", "independent-ucb")
@@ -95,7 +96,7 @@ def test_plot_shows_means_and_bands(make: Make) -> None:
         expected = result.regret.sel(policy=policy).mean("run").values
         assert line.get_ydata() == pytest.approx(expected)
     band = axes.collections[0].get_paths()[0].get_extents()
-    low, high = statistics.t_interval(result.regret.sel(policy="dducb", round=10).values)
+    low, high = mean_interval(result.regret.sel(policy="dducb", round=10).values)
     assert band.y1 == pytest.approx(high)
     assert band.y0 < low
 

@@ -10,7 +10,7 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core.errors import InputError
-from coopbandits.results.statistics import t_interval
+from coopbandits.results.intervals import mean_interval
 from coopbandits.sim import merge
 from coopbandits.sim.ledger import run_cell
 
@@ -42,7 +42,7 @@ def test_one_file_for_the_whole_sweep(done: cb.Sweep, tmp_path: Path) -> None:
     ]  # fmt: skip
     final = done.results[2][1].regret.isel(policy=0, round=-1).values
     assert float(rows[2]["regret"]) == final.mean()
-    assert (float(rows[2]["low"]), float(rows[2]["high"])) == t_interval(final)
+    assert (float(rows[2]["low"]), float(rows[2]["high"])) == mean_interval(final)
     assert {row["graph"] for row in rows} == {"path:3"}
 
 
@@ -54,7 +54,7 @@ def test_seeds_pooled_where_asked(done: cb.Sweep, tmp_path: Path) -> None:
     assert "seed" not in rows[0]
     final = np.concatenate([done.results[i][1].regret.values[0, :, -1] for i in (0, 2)])
     assert float(rows[0]["regret"]) == final.mean()
-    assert (float(rows[0]["low"]), float(rows[0]["high"])) == t_interval(final)
+    assert (float(rows[0]["low"]), float(rows[0]["high"])) == mean_interval(final)
 
 
 def test_every_round_of_every_cell(done: cb.Sweep) -> None:

@@ -19,7 +19,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -41,7 +41,7 @@ from coopbandits.plots import (
 )
 from coopbandits.plots.scores import short
 from coopbandits.plots.writing import write_files, write_text
-from coopbandits.results.statistics import columns, number, plural
+from coopbandits.results.statistics import columns, number, plural, with_interval
 from coopbandits.results.storage import (
     FORMAT,
     META_FILE,
@@ -213,16 +213,11 @@ def _worst(row: Score) -> str:
 
 
 def _mean(row: Score) -> str:
-    return _plus_minus(row.mean, row.interval, number)
+    return with_interval(row.mean, row.interval)
 
 
 def _score(row: Score) -> str:
-    return _plus_minus(row.score, row.score_interval, short)
-
-
-def _plus_minus(value: float, interval: tuple[float, float], write: Callable[[float], str]) -> str:
-    low, high = interval
-    return write(value) if math.isnan(low) else f"{write(value)} ± {write((high - low) / 2)}"
+    return with_interval(row.score, row.score_interval, short)
 
 
 CSV_HEADER = (

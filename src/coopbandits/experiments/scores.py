@@ -11,7 +11,8 @@ import numpy as np
 from coopbandits.core.errors import InputError
 from coopbandits.experiments.suite import Plan, Scenario
 from coopbandits.results import Result
-from coopbandits.results.statistics import QUANTILES, ratio_interval, t_interval
+from coopbandits.results.intervals import mean_interval, ratio_interval
+from coopbandits.results.statistics import QUANTILES
 from coopbandits.sim import Cell
 
 HIGH = QUANTILES[-1]
@@ -111,7 +112,7 @@ def _score(
             decentralised=not cell.policy.central,
             bonus_constant=cell.policy.bonus_constant,
             mean=means[policy],
-            interval=t_interval(regrets[policy]),
+            interval=mean_interval(regrets[policy]),
             quantile=float(np.quantile(regrets[policy], HIGH)),
             worst_agent=float(results[policy].final_worst.mean()),
             values=_values(cell, results[policy]),

@@ -45,11 +45,11 @@ from coopbandits.models.catalogue import (
     Lines,
     Model,
     Played,
-    mean_and_error,
     regret_lines,
     traffic_lines,
 )
 from coopbandits.models.coins import Dice, Floats, read_table, vary
+from coopbandits.results.statistics import mean_text
 
 
 def ducb4(
@@ -126,7 +126,7 @@ class DUCB4Model(Model):
 def matching_lines(result: Matched) -> Lines:
     return [
         *regret_lines(result),
-        ("auctions", mean_and_error(result.auctions)),
-        ("rounds spent on communication", mean_and_error(result.silent_rounds)),
+        ("auctions", mean_text(result.auctions)),
+        ("rounds spent on communication", mean_text(result.silent_rounds)),
         *traffic_lines(result.messages, result.values),
     ]

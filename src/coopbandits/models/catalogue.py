@@ -16,12 +16,12 @@ import numpy as np
 from coopbandits.core.spelling import Named
 from coopbandits.models.best_arm import BestArm, many_exchanges, one_exchange
 from coopbandits.models.broadcast import pull_or_tell
-from coopbandits.models.coins import Floats
 from coopbandits.models.collisions import collision_bound, play_collisions
 from coopbandits.models.observer import one_observer
 from coopbandits.models.outcome import Counts, Outcome
 from coopbandits.models.players import TDFS, MCTopM, Player, RhoRand
 from coopbandits.network import Network
+from coopbandits.results.statistics import mean_text
 
 
 class Played(NamedTuple):
@@ -60,7 +60,7 @@ class Colliding(Model):
         return [
             *regret_lines(result),
             ("lower bound for long horizons", f"{collision_bound(means, agents, horizon):.1f}"),
-            ("collisions", mean_and_error(result.collisions)),
+            ("collisions", mean_text(result.collisions)),
             *traffic_lines(result.messages, result.values),
         ]
 
@@ -131,7 +131,7 @@ class PullOrTell(Model):
         """Let agents pull or tell."""
         means, agents, horizon, runs, seed = played
         result = pull_or_tell(means, agents, horizon, self.eagerness, runs, seed)
-        rounds = ("rounds spent on telling", mean_and_error(result.told))
+        rounds = ("rounds spent on telling", mean_text(result.told))
         return [*regret_lines(result), rounds, *traffic_lines(result.messages, result.values)]
 
 
@@ -162,16 +162,16 @@ def _named(found: BestArm, played: Played, tolerance: float = 0.0) -> Lines:
     what = "an arm within the tolerance" if tolerance else "the best arm"
     return [
         (f"runs that named {what}", f"{int(right.sum())} of {played.runs}"),
-        ("pulls of one player", mean_and_error(found.pulls)),
-        ("exchanges", mean_and_error(found.exchanges)),
+        ("pulls of one player", mean_text(found.pulls)),
+        ("exchanges", mean_text(found.exchanges)),
         *traffic_lines(found.messages, found.values),
     ]
 
 
 def regret_lines(result: Outcome) -> Lines:
     return [
-        ("regret of all", mean_and_error(result.regret)),
-        ("worst agent", mean_and_error(result.worst)),
+        ("regret of all", mean_text(result.regret)),
+        ("worst agent", mean_text(result.worst)),
     ]
 
 
@@ -180,10 +180,3 @@ def traffic_lines(messages: Counts, values: Counts) -> Lines:
     said = (f"{number.mean():,.0f}".replace(",", "\u2009") for number in (messages, values))
     bits = f"{64 * values.mean():,.0f}".replace(",", "\u2009")
     return list(zip(("messages", "values sent", "bits sent"), (*said, bits), strict=True))
-
-
-def mean_and_error(numbers: Counts | Floats) -> str:
-    """Write a mean with its standard error, where there are several runs."""
-    if numbers.size < 2:
-        return f"{numbers.mean():.1f}"
-    return f"{numbers.mean():.1f} ± {numbers.std(ddof=1) / numbers.size**0.5:.1f}"

@@ -28,6 +28,7 @@ from coopbandits.plots import (
 from coopbandits.plots.traffic import traffic_point
 from coopbandits.plots.writing import write_files, write_text
 from coopbandits.results import frames, sites, statistics, storage
+from coopbandits.results.intervals import mean_intervals
 from coopbandits.results.stops import stop_curves, summarise_stops
 
 if TYPE_CHECKING:
@@ -372,11 +373,8 @@ class Result:
             x = self.dataset["round"].values
         else:
             x = self.dataset["values_sent"].sel(policy=policy).mean("run").values
-        runs = regret.sizes["run"]
-        spans = [statistics.t_interval(column) for column in regret.values.T] if runs > 1 else []
-        low = [span[0] for span in spans] or None
-        high = [span[1] for span in spans] or None
-        return Curve(policy, x, regret.mean("run").values, low, high)
+        band = mean_intervals(regret.values.T) if regret.sizes["run"] > 1 else (None, None)
+        return Curve(policy, x, regret.mean("run").values, *band)
 
     def agent_curves(self, policy: str) -> list[Curve]:
         """Return every agent's mean regret over the rounds; needs keep="curves"."""

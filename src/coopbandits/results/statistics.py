@@ -1,4 +1,4 @@
-"""Statistics of runs: means, and differences of paired means.
+"""The summary of some runs: means with intervals, paired comparisons, and advice, as tables.
 
 Policies of one call share their reward tapes, so differences are taken run by run: they vary far
 less than the regrets themselves.
@@ -7,36 +7,41 @@ less than the regrets themselves.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtrit
 
 from coopbandits.core.contract import Vector
-from coopbandits.core.draws import uniforms, words
 from coopbandits.plots import Table, html_fragment
 from coopbandits.results import stops
+from coopbandits.results.intervals import (
+    LEVEL,
+    ROUNDING,
+    DominatingRun,
+    Interval,
+    compare,
+    dominating_run,
+    mean_interval,
+    standard_error,
+    subtract,
+)
 from coopbandits.results.stops import StopSummary
 
-LEVEL = 0.95
-RESAMPLES = 2000
-BOOTSTRAP_DRAWS = 1_000_000
-"""Most resampled numbers held in memory; the interval does not depend on it."""
 QUANTILES = (0.05, 0.5, 0.95)
 WANTED_PRECISION = 0.05
 """An interval of ± 5 % of the mean is called precise enough."""
 MOST_NAMED = 5
-"""So many pairs that are not told apart are named; of more there is a number."""
-ROUNDING = 1e-12
-"""What is left of equal numbers when they are subtracted, relative to them; some thousand ulps."""
+"""Most pairs without a significant difference, and most dominating runs, that are named."""
 
 
 @dataclass(frozen=True)
 class MeanSummary:
-    """The mean of one policy's runs, and how certain it is.
+    """The mean of one policy's runs, its 95 % interval, and the run that dominates it, if any.
 
     `worst_agent` is the mean of the worst agent's regret, and `global_regret` that against the best
     arm of the network's mean; not-a-number in results from before they were recorded.
@@ -44,22 +49,26 @@ class MeanSummary:
 
     policy: str
     mean: float
-    t_interval: tuple[float, float]
-    bootstrap_interval: tuple[float, float]
+    interval: Interval
     quantiles: tuple[float, ...]
     values_sent: float
     worst_agent: float = math.nan
     global_regret: float = math.nan
+    dominating: DominatingRun | None = None
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """How two policies differ on the same tapes; `p_value` is Holm-corrected."""
+    """How two policies differ on the same tapes.
+
+    Interval and p-value are adjusted for the number of pairs: the interval excludes 0 if and only
+    if `p_value` is below 0.05.
+    """
 
     first: str
     second: str
     mean: float
-    t_interval: tuple[float, float]
+    interval: Interval
     p_value: float
 
 
@@ -95,7 +104,8 @@ class Summary:
             means = _with_global(means, self.policies)
         found = [(f"regret after {rounds}, {runs}, 95 % intervals", means)]
         if self.differences:
-            heading = "paired differences on the same tapes, p after Holm's correction"
+            pairs = plural(len(self.differences), "comparison")
+            heading = f"paired differences on the same tapes, adjusted for {pairs}"
             found.append((heading, [DIFFERENCE_HEADER, *map(difference_row, self.differences)]))
         if self.deliveries:
             rows = [DELIVERY_HEADER, *map(delivery_row, self.deliveries)]
@@ -116,18 +126,17 @@ class Summary:
         return "".join([*tables, f"<p>{escape(self.advice)}</p>"])
 
 
-HEADER = ("policy", "mean ± t", "bootstrap", "5/50/95 %", "worst agent", "values sent")
-DIFFERENCE_HEADER = ("first − second", "mean ± t", "p")
+HEADER = ("policy", "mean", "95 % interval", "5/50/95 %", "worst agent", "values sent")
+DIFFERENCE_HEADER = ("first − second", "mean", "95 % interval", "p")
 DELIVERY_HEADER = ("policy", "sent", "delivered", "late among them", "lost")
 
 
 def mean_row(row: MeanSummary) -> tuple[str, ...]:
     """Return the cells of one line of the table of means."""
-    low, high = row.bootstrap_interval
-    bootstrap = "–" if math.isnan(low) else f"{number(low)}…{number(high)}"
     quantiles = "/".join(number(q) for q in row.quantiles)
     worst = "–" if math.isnan(row.worst_agent) else number(row.worst_agent)
-    return (row.policy, _plus_minus(row), bootstrap, quantiles, worst, count(row.values_sent))
+    sent = count(row.values_sent)
+    return (row.policy, number(row.mean), ends(row.interval), quantiles, worst, sent)
 
 
 def _with_global(
@@ -141,7 +150,7 @@ def _with_global(
 def difference_row(row: PairedDifference) -> tuple[str, ...]:
     """Return the cells of one line of the table of differences."""
     p_value = "–" if math.isnan(row.p_value) else f"{row.p_value:.2g}"
-    return (f"{row.first} − {row.second}", _plus_minus(row), p_value)
+    return (f"{row.first} − {row.second}", number(row.mean), ends(row.interval), p_value)
 
 
 def delivery_row(row: Delivery) -> tuple[str, ...]:
@@ -170,11 +179,23 @@ def plural(amount: int, noun: str) -> str:
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
-def _plus_minus(row: MeanSummary | PairedDifference) -> str:
-    low, high = row.t_interval
-    return (
-        number(row.mean) if math.isnan(low) else f"{number(row.mean)} ± {number((high - low) / 2)}"
-    )
+def ends(interval: Interval, write: Callable[[float], str] = number) -> str:
+    """Write an interval, such as ``[9.5, 11.0]``; a dash where there is none."""
+    low, high = interval
+    return "–" if math.isnan(low) else f"[{write(low)}, {write(high)}]"
+
+
+def with_interval(mean: float, interval: Interval, write: Callable[[float], str] = number) -> str:
+    """Write a mean with its interval, such as ``10.0 [9.5, 11.0]``; alone where it is exact."""
+    low, high = interval
+    is_alone = math.isnan(low) or low == high
+    return write(mean) if is_alone else f"{write(mean)} {ends(interval, write)}"
+
+
+def mean_text(sample: Vector | NDArray[np.int64], write: Callable[[float], str] = number) -> str:
+    """Write the mean of some runs with its 95 % interval."""
+    runs = np.asarray(sample, dtype=np.float64)
+    return with_interval(float(runs.mean()), mean_interval(runs), write)
 
 
 def columns(rows: list[tuple[str, ...]], left: tuple[int, ...] = (0,)) -> list[str]:
@@ -204,12 +225,12 @@ def summarise(
         MeanSummary(
             policy=policy,
             mean=float(row.mean()),
-            t_interval=t_interval(row),
-            bootstrap_interval=bootstrap_interval(row),
+            interval=mean_interval(row),
             quantiles=tuple(float(q) for q in np.quantile(row, QUANTILES)),
             values_sent=float(sent),
             worst_agent=float(at_worst),
             global_regret=float(overall),
+            dominating=dominating_run(row),
         )
         for policy, row, sent, at_worst, overall in zip(
             policies,
@@ -222,133 +243,77 @@ def summarise(
     )
     differences = paired_differences(policies, regret)
     runs = regret.shape[1]
-    advice = _advice(means, differences, runs)
+    advice = _advice(means, differences, regret)
     return Summary(runs, horizon, means, differences, advice, deliveries)
-
-
-def t_interval(sample: Vector) -> tuple[float, float]:
-    """Return Student's interval of the mean; not-a-number for a single run."""
-    if sample.size < 2:
-        return (math.nan, math.nan)
-    half = float(stdtrit(sample.size - 1, (1 + LEVEL) / 2) * standard_error(sample))
-    return (float(sample.mean()) - half, float(sample.mean()) + half)
-
-
-def ratio_interval(sample: Vector, reference: Vector) -> tuple[float, float]:
-    """Return Student's interval of the ratio of two paired means, by the delta method.
-
-    To first order the error of the ratio R of the means of x and y is that of the mean of x − R y,
-    divided by the mean of y; it is zero where y is x itself.
-    """
-    scale = float(reference.mean())
-    ratio = float(sample.mean()) / scale
-    low, high = t_interval(subtract(sample, ratio * reference))
-    return (ratio + low / scale, ratio + high / scale)
-
-
-def standard_error(sample: Vector) -> float:
-    """Return the standard error of the mean; 0 where the numbers differ by rounding alone."""
-    if np.ptp(sample) <= ROUNDING * np.abs(sample).max():
-        return 0.0
-    return float(sample.std(ddof=1) / math.sqrt(sample.size))
-
-
-def subtract(first: Vector, second: Vector) -> Vector:
-    """Return the difference, exactly 0 where only rounding is left of it.
-
-    Otherwise it would be printed, and tested for significance, like any other number.
-    """
-    difference = first - second
-    noise = ROUNDING * np.maximum(np.abs(first), np.abs(second))
-    return np.where(np.abs(difference) <= noise, 0.0, difference)
-
-
-def bootstrap_interval(sample: Vector) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the mean; the resamples are fixed."""
-    if sample.size < 2:
-        return (math.nan, math.nan)
-    size = sample.size
-    means = np.empty(RESAMPLES)
-    step = max(1, BOOTSTRAP_DRAWS // size)
-    for start in range(0, RESAMPLES, step):
-        stop = min(start + step, RESAMPLES)
-        draws = uniforms(words(0, np.arange(start * size, stop * size, dtype=np.uint64)))
-        picks = (draws * size).astype(np.int64).reshape(stop - start, size)
-        means[start:stop] = sample[picks].mean(axis=1)
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return (float(low), float(high))
 
 
 def paired_differences(
     policies: list[str], regret: NDArray[np.float64]
 ) -> tuple[PairedDifference, ...]:
-    """Return the difference of every two policies, with p-values corrected by Holm's method."""
+    """Return the difference of every two policies, adjusted for the number of pairs."""
     pairs = list(combinations(range(len(policies)), 2))
-    samples = [subtract(regret[i], regret[j]) for i, j in pairs]
-    corrected = holm([p_value(sample) for sample in samples])
+    first, second = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    samples = subtract(regret[first], regret[second])
     return tuple(
-        PairedDifference(policies[i], policies[j], float(sample.mean()), t_interval(sample), p)
-        for (i, j), sample, p in zip(pairs, samples, corrected, strict=True)
+        PairedDifference(policies[i], policies[j], float(sample.mean()), interval, p)
+        for (i, j), sample, (interval, p) in zip(pairs, samples, compare(samples), strict=True)
     )
 
 
-def holm(p_values: list[float]) -> list[float]:
-    """Return Holm's step-down correction of some p-values, in their order."""
-    order = np.argsort(p_values)
-    corrected = np.empty(len(p_values))
-    largest = 0.0
-    for rank, i in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
-        corrected[i] = largest if not math.isnan(p_values[i]) else math.nan
-    return [float(p) for p in corrected]
-
-
-def p_value(sample: Vector) -> float:
-    """Return the two-sided p-value of Student's test that a mean is 0; NaN for a single run."""
-    if sample.size < 2:
-        return math.nan
-    error = standard_error(sample)
-    if error == 0.0:
-        return 0.0 if sample.any() else 1.0
-    return float(2 * stdtr(sample.size - 1, -abs(sample.mean()) / error))
-
-
 def _advice(
-    means: tuple[MeanSummary, ...], differences: tuple[PairedDifference, ...], runs: int
+    means: tuple[MeanSummary, ...],
+    differences: tuple[PairedDifference, ...],
+    regret: NDArray[np.float64],
 ) -> str:
+    runs = regret.shape[1]
     if runs < 2:
         return "One run tells nothing about its own error: use at least 10 runs."
-    widest = max(means, key=_relative_half_width)
-    open_pairs = [d for d in differences if d.p_value > 1 - LEVEL]
-    if math.isinf(width := _relative_half_width(widest)):
-        advice = f"More runs needed: the mean of {widest.policy} is not told from 0."
+    widest = max(range(len(means)), key=lambda i: _relative_half_width(means[i]))
+    policy, width = means[widest].policy, _relative_half_width(means[widest])
+    if math.isinf(width):
+        advice = f"More runs needed: the mean of {policy} is not told from 0."
     elif width > WANTED_PRECISION:
-        needed = _runs_needed(width, runs)
         advice = (
-            f"More runs needed: {widest.policy} is known to ±{100 * width:.0f} %; about {needed} "
-            f"runs would give ±{100 * WANTED_PRECISION:.0f} %."
+            f"More runs needed: {policy} is known to ±{100 * width:.0f} %; about "
+            f"{_runs_needed(regret[widest])} runs would give ±{100 * WANTED_PRECISION:.0f} %."
         )
     else:
         advice = f"Enough runs for means within ±{100 * WANTED_PRECISION:.0f} %."
+    open_pairs = [d for d in differences if d.p_value >= 1 - LEVEL]
     if len(open_pairs) > MOST_NAMED:
         advice += f" {len(open_pairs)} of {len(differences)} pairs are not told apart at 5 %."
     elif open_pairs:
         names = "; ".join(f"{d.first} and {d.second}" for d in open_pairs)
         advice += f" Not told apart at 5 %: {names}."
-    return advice
+    return " ".join([advice, *_dominated(means, runs)])
+
+
+def _dominated(means: tuple[MeanSummary, ...], runs: int) -> list[str]:
+    """Name the runs that make a mean what it is, the largest share first."""
+    found = [(row.policy, row.dominating) for row in means if row.dominating]
+    found.sort(key=lambda item: -item[1].share)
+    return [
+        f"Run {found.run} has {100 * found.share:.0f} % of the regret of {policy} (mean without "
+        f"it: {number(found.others)}), so {runs} runs say little about its mean: add runs or "
+        "compare medians."
+        for policy, found in found[:MOST_NAMED]
+    ]
 
 
 def _relative_half_width(row: MeanSummary) -> float:
-    low, high = row.t_interval
+    low, high = row.interval
     if high == low:
         return 0.0
     return (high - low) / 2 / row.mean if row.mean > 0 else math.inf
 
 
-def _runs_needed(width: float, runs: int) -> int:
-    """Return how many runs bring a relative half width down to the wanted one."""
-    quantile = (1 + LEVEL) / 2
-    spread = width * math.sqrt(runs) / float(stdtrit(runs - 1, quantile))
+def _runs_needed(sample: Vector) -> int:
+    """Return how many runs bring Student's relative half width down to the wanted one.
+
+    Enough of them make the correction for skewness small.
+    """
+    runs, quantile = sample.size, (1 + LEVEL) / 2
+    spread = standard_error(sample) * math.sqrt(runs) / float(sample.mean())
     needed = runs
     for _ in range(3):  # Student's quantile depends on the answer; it converges fast
         factor = float(stdtrit(max(needed, runs, 2) - 1, quantile))

@@ -62,8 +62,8 @@ def _row(group: Cells, pool_seeds: bool) -> dict[str, Any]:
 
 
 def _numbers(mean: MeanSummary) -> dict[str, float]:
-    names = ("low", "high", "bootstrap_low", "bootstrap_high", "q05", "q50", "q95")
-    values = (*mean.t_interval, *mean.bootstrap_interval, *mean.quantiles)
+    names = ("low", "high", "q05", "q50", "q95")
+    values = (*mean.interval, *mean.quantiles)
     found = dict(zip(names, values, strict=True))
     others = {"global_regret": mean.global_regret, "worst_regret": mean.worst_agent}
     return {"regret": mean.mean, **found, **others, "values_sent": mean.values_sent}

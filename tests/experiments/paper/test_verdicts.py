@@ -13,10 +13,9 @@ from coopbandits.experiments.paper.verdicts import (
     at_most,
     differences,
     lower_everywhere,
-    plus_minus,
     verdict,
 )
-from coopbandits.results.statistics import p_value
+from coopbandits.results.intervals import mean_interval, p_value
 
 from .synthetic import make_played
 
@@ -51,12 +50,7 @@ def test_at_most_goes_by_the_interval() -> None:
     assert at_most(np.array([10.0]), 100.0) is None
 
 
-def test_plus_minus() -> None:
-    assert plus_minus(np.array([9.0, 10.0, 11.0])) == "10.0 ± 2.5"
-    assert plus_minus(np.array([1234.0])) == "1234"
-
-
-def test_differences_are_paired_and_corrected_over_all() -> None:
+def test_differences_are_paired_and_adjusted_for_all() -> None:
     played = [make_played(noise={"plain": 2.0}), make_played("grid-100", noise={"plain": 2.0})]
     pairs = [("plain", "dducb"), ("central", "dducb")]
     compared = differences(played, pairs)
@@ -66,12 +60,12 @@ def test_differences_are_paired_and_corrected_over_all() -> None:
     ]
     first = compared[0]
     assert first.sample.tolist() == [994.0, 998.0, 1000.0, 1002.0, 1006.0]
-    # The two of "central" have no spread at all and p = 0; the others are the third and the fourth.
-    assert first.p_value == pytest.approx(2 * p_value(first.sample))
+    assert first.p_value == pytest.approx(4 * p_value(first.sample))
+    assert first.interval == mean_interval(first.sample, 1 - 0.05 / 4)
     assert compared[1].p_value == 0.0
     assert first.lower is False
     assert compared[1].lower is True
-    assert str(first) == "1000 ± 5.6 (p < 0.001)"
+    assert str(first) == "1000 [991.4, 1009] (p < 0.001)"
 
 
 def test_what_chance_could_explain_is_open() -> None:
@@ -95,6 +89,6 @@ def test_the_worst_of_several_pairs_decides() -> None:
     pairs = [("dducb", "plain"), ("dducb", "central")]
     (outcome,) = lower_everywhere([make_played()], pairs)
     assert outcome.confirmed is False
-    assert outcome.evidence == "DDUCB − central batched UCB = 500.0 ± 0 (p < 0.001)"
+    assert outcome.evidence == "DDUCB − central batched UCB = 500.0 (p < 0.001)"
     (better,) = lower_everywhere([make_played()], pairs[:1])
     assert better.confirmed is True

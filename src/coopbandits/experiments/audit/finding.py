@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,26 +9,27 @@ from typing import NamedTuple
 import numpy as np
 
 from coopbandits.core.contract import Vector
-from coopbandits.results.statistics import number, subtract, t_interval
+from coopbandits.results.intervals import Interval, mean_interval, subtract
+from coopbandits.results.statistics import with_interval
 
 
-class Interval(NamedTuple):
-    """A mean and half the width of its 95 % interval: 0 if exact, NaN for a single run."""
+class Measured(NamedTuple):
+    """A mean and its 95 % interval: equal to it if exact, NaN for a single run."""
 
     mean: float
-    half: float = 0.0
+    interval: Interval
 
     @classmethod
-    def of(cls, sample: Vector) -> Interval:
-        """Return the mean of some runs with Student's interval."""
-        low, high = t_interval(sample)
-        return cls(float(np.mean(sample)), (high - low) / 2)
+    def exact(cls, value: float) -> Measured:
+        return cls(float(value), (float(value), float(value)))
+
+    @classmethod
+    def of(cls, sample: Vector) -> Measured:
+        return cls(float(np.mean(sample)), mean_interval(sample))
 
     def __str__(self) -> str:
-        if self.half == 0.0:
-            return f"{self.mean:.6g}"
-        known = not math.isnan(self.half)
-        return f"{number(self.mean)} ± {number(self.half)}" if known else number(self.mean)
+        low, high = self.interval
+        return f"{self.mean:.6g}" if low == high else with_interval(self.mean, self.interval)
 
 
 @dataclass(frozen=True)
@@ -40,26 +40,26 @@ class Measurement:
     ----------
     quantity : str
         What was measured, and where.
-    printed, resolved : Interval
+    printed, resolved : Measured
         Its value with what was printed (or published as code), and with what this package does.
-    difference : Interval or None
+    difference : Measured or None
         Printed minus resolved, run by run on the same tapes; None for plain numbers.
     """
 
     quantity: str
-    printed: Interval
-    resolved: Interval
-    difference: Interval | None = None
+    printed: Measured
+    resolved: Measured
+    difference: Measured | None = None
 
     @classmethod
     def exact(cls, quantity: str, printed: float, resolved: float) -> Measurement:
         """Compare two plain numbers."""
-        return cls(quantity, Interval(float(printed)), Interval(float(resolved)))
+        return cls(quantity, Measured.exact(printed), Measured.exact(resolved))
 
     @classmethod
     def paired(cls, quantity: str, printed: Vector, resolved: Vector) -> Measurement:
         """Compare two samples, one number per run each, of the same tapes."""
-        parts = (Interval.of(sample) for sample in (printed, resolved, subtract(printed, resolved)))
+        parts = (Measured.of(sample) for sample in (printed, resolved, subtract(printed, resolved)))
         return cls(quantity, *parts)
 
     def __str__(self) -> str:

@@ -12,7 +12,8 @@ import numpy as np
 from coopbandits.core.contract import Vector
 from coopbandits.experiments.gallery.entries import Entry
 from coopbandits.plots import Curve, scaling_figure
-from coopbandits.results.statistics import columns, number, t_interval
+from coopbandits.results.intervals import mean_intervals
+from coopbandits.results.statistics import columns, mean_text, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,10 +50,16 @@ class Outcome:
         return "\n".join([*lines, *(seen(series) for series in self.series)])
 
     def _rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [("series", "x", "y, mean ± t")]
+        rows: list[tuple[str, ...]] = [("series", "x", "y, mean [95 % interval]")]
         for series in self.series:
             for x, values in zip(series.x, series.values, strict=True):
-                rows.append((series.label, f"{x:.6g}", plus_minus(values)))
+                rows.append(
+                    (
+                        series.label,
+                        f"{x:.6g}",
+                        mean_text(values),
+                    )
+                )
         return rows
 
     def csv(self) -> str:
@@ -84,7 +91,7 @@ def seen(series: Series) -> str:
     text = f"{series.label}: {_at(series, 0)}, {_at(series, last)}"
     if means[least] < 0.99 * min(means[0], means[last]):
         text += f", lowest {_at(series, least)}"
-    return f"{text}; fitted power of x: {plus_minus(slopes(series), digits=2)}."
+    return f"{text}; fitted power of x: {mean_text(slopes(series), '{:.2f}'.format)}."
 
 
 def slopes(series: Series) -> Vector:
@@ -94,15 +101,6 @@ def slopes(series: Series) -> Vector:
     return np.asarray(x @ y / (x @ x))
 
 
-def plus_minus(sample: Vector, digits: int | None = None) -> str:
-    """Write a mean, with half the width of its interval if there are several runs."""
-    low, high = t_interval(sample)
-    numbers = (
-        [float(sample.mean())] if sample.size < 2 else [float(sample.mean()), (high - low) / 2]
-    )
-    return " ± ".join(number(x) if digits is None else f"{x:.{digits}f}" for x in numbers)
-
-
 def _at(series: Series, place: int) -> str:
     return f"{number(float(series.values[place].mean()))} at {series.x[place]:.4g}"
 
@@ -110,5 +108,5 @@ def _at(series: Series, place: int) -> str:
 def _curve(series: Series) -> Curve:
     if series.values.shape[1] < 2:
         return Curve(series.label, series.x, series.values[:, 0])
-    low, high = np.array([t_interval(values) for values in series.values]).T
-    return Curve(series.label, series.x, series.values.mean(axis=1), low, high)
+    band = mean_intervals(series.values)
+    return Curve(series.label, series.x, series.values.mean(axis=1), *band)

@@ -23,10 +23,9 @@ from coopbandits.experiments.paper.verdicts import (
     at_most,
     differences,
     lower_everywhere,
-    plus_minus,
 )
 from coopbandits.network import Network
-from coopbandits.results.statistics import number
+from coopbandits.results.statistics import mean_text, number
 
 COOP_UCB = ("coop-ucb 2", "coop-ucb 1.01", "coop-ucb 1.001")
 
@@ -81,7 +80,7 @@ def _wasted_text(one: Played, shares: dict[str, Vector], worst: Callable[..., st
     """Describe the line that wastes most or least, whichever is evidence against the claim."""
     key = worst(shares, key=lambda key: float(shares[key].mean()))
     label = next(line.label for line in one.lines if line.key == key)
-    return f"{label} wastes {plus_minus(100 * shares[key])} % of pulls after round {one.middle}"
+    return f"{label} wastes {mean_text(100 * shares[key])} % of pulls after round {one.middle}"
 
 
 def _similar(played: Sequence[Played]) -> tuple[Outcome, ...]:
@@ -90,7 +89,7 @@ def _similar(played: Sequence[Played]) -> tuple[Outcome, ...]:
     for one, pair in zip(played, compared, strict=True):
         share = pair.sample / one.regret("coop-ucb 1.01").mean()
         similar = all_of([at_most(share, SIMILAR), at_most(-share, SIMILAR)])
-        text = f"{pair}, that is {plus_minus(100 * share)} %"
+        text = f"{pair}, that is {mean_text(100 * share)} %"
         outcomes.append(Outcome(one.figure.name, all_of([similar, pair.lower]), text))
     return tuple(outcomes)
 
@@ -98,7 +97,7 @@ def _similar(played: Sequence[Played]) -> tuple[Outcome, ...]:
 def _excess_settles(one: Played) -> tuple[bool | None, str]:
     excess = float((one.regret("dducb") - one.regret("central")).mean())
     growth = one.growth("dducb") - one.growth("central")
-    text = f"{number(excess)} more than central UCB, of that {plus_minus(growth)} after round"
+    text = f"{number(excess)} more than central UCB, of that {mean_text(growth)} after round"
     return at_most(growth, SETTLED * excess), f"{text} {one.middle}"
 
 
@@ -107,7 +106,7 @@ def _below_theorem(one: Played) -> tuple[bool | None, str]:
     bound = theory.finite_time_bound(PROBLEM, network, ANALYSED, horizon)
     vacuous = theory.is_vacuous(bound, PROBLEM, network, horizon)
     regret = one.regret("analysed")
-    text = f"{plus_minus(regret)}, bound {number(bound)}" + (", vacuous" if vacuous else "")
+    text = f"{mean_text(regret)}, bound {number(bound)}" + (", vacuous" if vacuous else "")
     return at_most(regret, bound), text
 
 
@@ -145,7 +144,7 @@ def _same_factor(played: Sequence[Played]) -> tuple[Outcome, ...]:
     ends = (cycle.middle, cycle.result.horizon)
     first, last = (theory.lai_robbins(PROBLEM, cycle.figure.network, end) for end in ends)
     close = all_of(at_most(sign * difference, last - first) for sign in (1, -1))
-    text = f"growth after round {cycle.middle} differs by {plus_minus(difference)}"
+    text = f"growth after round {cycle.middle} differs by {mean_text(difference)}"
     return (Outcome("cycle-100 − grid-100", close, text),)
 
 

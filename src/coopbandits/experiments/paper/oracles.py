@@ -9,7 +9,8 @@ from typing import NamedTuple
 from coopbandits.core.errors import InputError
 from coopbandits.experiments.paper.play import Played
 from coopbandits.experiments.paper.settings import LINES, Line
-from coopbandits.results.statistics import columns, number, standard_error
+from coopbandits.results.intervals import standard_error
+from coopbandits.results.statistics import columns, number
 
 MOST_ERRORS = 4.0
 """Two means agree up to this many combined standard errors."""

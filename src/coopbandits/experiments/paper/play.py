@@ -17,7 +17,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.experiments.paper.settings import FIGURES, PROBLEM, Line, PaperFigure
 from coopbandits.plots import Curve
 from coopbandits.results import Result
-from coopbandits.results.statistics import subtract
+from coopbandits.results.intervals import subtract
 from coopbandits.sim import Cell, SweepInterrupted, merge, simulate
 from coopbandits.sim.labels import network_settings
 from coopbandits.sim.ledger import Ledger

@@ -127,8 +127,8 @@ def _lead(found: Reproduction) -> str:
 def _claims(found: Reproduction) -> Section:
     text = (
         "A claim holds if it is confirmed on every graph, does not hold if it is contradicted on "
-        "every graph, and depends otherwise. Differences are taken run by run, put to Student's "
-        "test, and corrected over all comparisons of the claim by Holm's method; what chance could "
+        "every graph, and depends otherwise. Differences are taken run by run; intervals and "
+        "p-values are adjusted for the number of comparisons of the claim, and what chance could "
         "explain at 5 % is open. Where several lines are meant, the worst for the claim is shown."
     )
     table = Table(tables.claim_rows(found.claims), left=(0, 1, 2))
@@ -143,10 +143,10 @@ def _numbers(found: Reproduction) -> Section:
     return Section(
         "Final regrets",
         tables=[
-            Table(tables.regret_rows(found.played), "Mean and half of its 95 % interval"),
+            Table(tables.regret_rows(found.played), "Mean and its 95 % interval"),
             Table(
                 tables.difference_rows(found.played),
-                "More than DDUCB, on the same rewards; p after Holm's correction over this table",
+                "More than DDUCB, on the same rewards; adjusted for the comparisons in this table",
             ),
             *details,
         ],

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from coopbandits import theory
 from coopbandits.experiments.paper.play import Played
 from coopbandits.experiments.paper.settings import ANALYSED, PROBLEM, Line
-from coopbandits.experiments.paper.verdicts import Claim, differences, plus_minus
-from coopbandits.results.statistics import HEADER, MeanSummary, mean_row, number
+from coopbandits.experiments.paper.verdicts import Claim, differences
+from coopbandits.results.statistics import HEADER, MeanSummary, mean_row, mean_text, number
 
 Rows = list[tuple[str, ...]]
 ANSWERS = {True: "yes", False: "no", None: "open"}
 
 
 def regret_rows(played: Sequence[Played]) -> Rows:
-    """Return mean and half width of the final regret, one row per line, one column per figure."""
+    """Return mean and interval of the final regret, one row per line, one column per figure."""
     rows: Rows = [("policy", *(one.figure.name for one in played))]
     for line in played[0].lines:
-        rows.append((line.label, *(plus_minus(one.regret(line.key)) for one in played)))
+        rows.append((line.label, *(mean_text(one.regret(line.key)) for one in played)))
     return rows
 
 
 def difference_rows(played: Sequence[Played]) -> Rows:
-    """Return every line's excess over DDUCB, paired by run, with corrected p-values."""
+    """Return every line's excess over DDUCB, paired by run, with adjusted intervals and p."""
     first, *others = played[0].lines
     compared = differences(played, [(line.key, first.key) for line in others])
     cells = {(pair.figure, pair.first): str(pair) for pair in compared}

@@ -1,7 +1,7 @@
 """From numbers to *holds*, *does not hold* or *depends*.
 
 A claim is judged on every figure separately: confirmed (True), contradicted (False) or open (None).
-A difference counts if its paired test is significant at 5 %, after Holm's correction over all
+A difference counts if its paired test is significant at 5 %, adjusted for the number of
 differences of the claim.
 """
 
@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from coopbandits.core.contract import Vector
 from coopbandits.experiments.paper.play import Played
-from coopbandits.results.statistics import LEVEL, holm, number, p_value, subtract, t_interval
+from coopbandits.results.intervals import LEVEL, Interval, compare, mean_interval, subtract
+from coopbandits.results.statistics import with_interval
 
 HOLDS, FAILS, DEPENDS = "holds", "does not hold", "depends"
 SMALLEST_P = 0.001
@@ -60,12 +63,13 @@ def all_of(confirmed: Iterable[bool | None]) -> bool | None:
 
 
 class Difference(NamedTuple):
-    """Two lines of one figure, compared run by run."""
+    """Two lines of one figure, compared run by run; interval and p-value are adjusted."""
 
     figure: str
     first: str
     second: str
     sample: Vector
+    interval: Interval
     p_value: float
 
     @property
@@ -74,7 +78,8 @@ class Difference(NamedTuple):
         return float(self.sample.mean()) < 0 if self.p_value < 1 - LEVEL else None
 
     def __str__(self) -> str:
-        return f"{plus_minus(self.sample)}{_chance(self.p_value)}"
+        mean = with_interval(float(self.sample.mean()), self.interval)
+        return f"{mean}{_chance(self.p_value)}"
 
 
 def _chance(p: float) -> str:
@@ -83,25 +88,19 @@ def _chance(p: float) -> str:
     return f" (p = {p:.2g})" if p >= SMALLEST_P else f" (p < {SMALLEST_P:g})"
 
 
-def plus_minus(sample: Vector) -> str:
-    """Write a mean, with the half width of its interval if there are enough runs."""
-    low, high = t_interval(sample)
-    half = "" if math.isnan(low) else f" ± {number((high - low) / 2)}"
-    return number(float(sample.mean())) + half
-
-
 def differences(
     played: Sequence[Played],
     pairs: Sequence[tuple[str, str]],
     measure: Callable[[Played, str], Vector] = Played.regret,
 ) -> list[Difference]:
-    """Compare pairs of lines on every figure; p-values are corrected over all of them."""
+    """Compare pairs of lines on every figure, adjusted for the number of all of them."""
     wanted = [(one, first, second) for one in played for first, second in pairs]
     samples = [subtract(measure(one, first), measure(one, second)) for one, first, second in wanted]
-    corrected = holm([p_value(sample) for sample in samples])
     return [
-        Difference(one.figure.name, first, second, sample, p)
-        for (one, first, second), sample, p in zip(wanted, samples, corrected, strict=True)
+        Difference(one.figure.name, first, second, sample, *found)
+        for (one, first, second), sample, found in zip(
+            wanted, samples, compare(np.array(samples)), strict=True
+        )
     ]
 
 
@@ -127,7 +126,7 @@ def _worst(one: Played, compared: Sequence[Difference]) -> Outcome:
 
 def at_most(sample: Vector, limit: float) -> bool | None:
     """Return whether a mean is at most `limit`; None if its interval contains the limit."""
-    low, high = t_interval(sample)
+    low, high = mean_interval(sample)
     if math.isnan(low) or low <= limit < high:
         return None
     return high <= limit
