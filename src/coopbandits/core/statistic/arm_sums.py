@@ -1,6 +1,6 @@
 """Reward sums and pull counts per arm, and sums of squared rewards where an index asks for them.
 
-The registers are [K reward sums | K pull counts | squares]: no squares, one sum over all arms, or K.
+The registers are [K reward sums | K pull counts | squares]: none, one over all arms, or K.
 """
 
 from __future__ import annotations

@@ -265,9 +265,7 @@ def bonus_index(total: float, count: float, radicand: float, least: float) -> fl
 
 
 @inner
-def rootless(
-    rows: Any, row: int, num_arms: Any, growth: float, offset: float, least: float
-) -> int:
+def rootless(rows: Any, row: int, num_arms: Any, growth: float, offset: float, least: float) -> int:
     """Return the lowest arm whose index is not a number, or −1."""
     for k in range(num_arms):
         count = rows[row + num_arms + k]

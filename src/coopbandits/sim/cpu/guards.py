@@ -1,10 +1,10 @@
 """Custom index functions that fail when compiled where they fail in plain Python.
 
 Compiled code would go on where Python raises: 1/0 would be ∞, log(−1) NaN. So custom functions are
-compiled with Python's rules for division and with the functions of `math` below. A C function cannot
-raise, so each function of an index is called through a guard, which turns an exception into a result
-that `choice_forms` looks for. The driver then plays the run again in plain Python, up to the round
-that failed, and raises what happens there (`runs.py`).
+compiled with Python's rules for division and with the functions of `math` below. A C function
+cannot raise, so each function of an index is called through a guard, which turns an exception into
+a result that `choice_forms` looks for. The driver then plays the run again in plain Python, up to
+the round that failed, and raises what happens there (`runs.py`).
 
 One operator is left: `x**y` with a zero base or an overflow stays infinite when compiled.
 """
