@@ -117,7 +117,7 @@ class ArmRegisters(Registers):
     def by_arm(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return sums and counts as two rows, and squares per arm as a third."""
         of_arms = values[..., : self._of_arms]
-        return of_arms.reshape(*values.shape[:-1], -1, self.num_arms)
+        return of_arms.reshape(*values.shape[:-1], self._of_arms // self.num_arms, self.num_arms)
 
     def moved(
         self, values: NDArray[np.float64], source: Registers, places: Sequence[int]
