@@ -112,7 +112,7 @@ class Maker(Protocol[Made]):
     def make(self, view: LocalView, registers: Registers) -> Made: ...
 
 
-def machine(spec: Maker[Made], view: LocalView, *, squares: bool = False) -> Made:
+def machine(spec: Maker[Made], view: LocalView, *, squares: str = "none") -> Made:
     """One agent's machine, which adds up sums and counts per arm."""
     return spec.make(view, ArmSums(squares).registers(view.num_arms))
 

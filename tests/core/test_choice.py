@@ -11,6 +11,7 @@ import pytest
 import coopbandits.core.registry  # noqa: F401  # an index is spelled by it
 from coopbandits.core import UCB, Estimate, Index, InputError
 from coopbandits.core.choice import best_arm, choose_arm, index_values, with_open_pulls
+from coopbandits.core.errors import IndexFailedError
 
 
 def best(*values: float) -> int:
@@ -51,8 +52,50 @@ def test_allowed_arms_out_of_range(allowed: list[int]) -> None:
 
 
 def test_an_index_that_is_no_number_is_refused() -> None:
-    with pytest.raises(InputError, match=r"the index of some arm is not a number"):
+    with pytest.raises(InputError, match=r"the index of arm \d is not a number"):
         best_arm(np.array([1.0, math.nan]))
+
+
+class Failing(Index):
+    """Raises where it is told to, or returns NaN."""
+
+    name: ClassVar[str] = "failing"
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        scratch[0] = 1.0 / numbers[0]
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return math.nan if numbers[1] == arm else math.log(abs(numbers[2] - arm))
+
+    @staticmethod
+    def pick(values: Any, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> int:
+        return int(1.0 / numbers[3])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ((0, 9, 9, 1), "raised ZeroDivisionError: .* in prepare \\(.*py:.* = 1.0 / numbers"),
+        ((1, 2, 9, 1), "returned NaN for arm 2; return a number"),
+        ((1, 9, 1, 1), "raised ValueError: math domain error in value for arm 1 \\(.*; guard"),
+        ((1, 9, 9, 0), "raised ZeroDivisionError: .* in pick \\(.*; guard against it"),
+        ((1, 9, 9, 0.1), "picked arm 10; repair its pick"),
+    ],
+)
+def test_an_index_that_fails(numbers: Any, said: str) -> None:
+    estimate = Estimate(np.ones(3), np.ones(3), 3.0, 1.0)
+    with pytest.raises(IndexFailedError, match=f"index .*Failing {said}"):
+        choose_arm(Failing(), numbers, estimate, 0)
+
+
+def test_an_index_that_is_no_function_at_all() -> None:
+    """The error comes from the call itself, of which there is no line of the user's."""
+    broken: Any = Failing()
+    broken.value = None
+    with pytest.raises(IndexFailedError, match=r"raised TypeError: .* callable for arm 0; guard"):
+        choose_arm(broken, (1, 9, 9, 1), Estimate(np.ones(3), np.ones(3), 3.0, 1.0), 0)
 
 
 def test_no_allowed_arm() -> None:
@@ -83,10 +126,15 @@ def test_open_pulls_without_any_reward_expect_zero() -> None:
     assert counted.counts.tolist() == [0.0, 2.0]
 
 
-def test_open_pulls_leave_the_scatter_of_rewards_as_it_is() -> None:
-    estimate = Estimate(np.array([6.0, 1.0]), np.array([3.0, 4.0]), 7.0, 1.0, squares=40.0)
+@pytest.mark.parametrize("squares", [[40.0], [30.0, 10.0]])
+def test_open_pulls_leave_the_scatter_of_rewards_as_it_is(squares: list[float]) -> None:
+    known = np.array([6.0, 1.0]), np.array([3.0, 4.0])
+    estimate = Estimate(*known, 7.0, 1.0, squares=np.array(squares))
     counted = with_open_pulls(estimate, np.array([2, 1]))
-    scatters = [e.squares - (e.sums**2 / e.counts).sum() for e in (estimate, counted)]
+    explained = [e.sums**2 / e.counts for e in (estimate, counted)]
+    if len(squares) == 1:
+        explained = [each.sum() for each in explained]
+    scatters = [e.squares - each for e, each in zip((estimate, counted), explained, strict=True)]
     assert scatters[1] == pytest.approx(scatters[0])
     assert counted.time == estimate.time
 

@@ -95,7 +95,7 @@ class CappedSums(cb.ArmSums):
     name: ClassVar[str] = "capped-sums"
 
     def registers(self, num_arms: int) -> Capped:
-        return Capped(num_arms, squares=False)
+        return Capped(num_arms)
 
 
 @dataclass(frozen=True)

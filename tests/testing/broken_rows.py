@@ -141,7 +141,7 @@ SAID: dict[Policy, str] = {
     combine(Mixed("ForgetsAgents"), UCB()): r"told num_agents 1.0, the machine 4.* round 0\)",
     combine(Mixed("Anticipates"), UCB()): r"anticipation 1.5, the machine 1.0 \(agent 3, cycle",
     combine(Mixed("StartsWithSomething"), UCB()): r"told sums \[4.0, 0.0, 0.0\].* round 0\)",
-    combine(Mixed("SkipsSquares"), CentredDraw("estimate")): "told squares 0.0, the machine",
+    combine(Mixed("SkipsSquares"), CentredDraw("estimate")): r"told squares \[0.0\], the machine",
     combine(Mixed("Transposes"), UCB()): r"totals of shape \(6, 4\) .* expected is \(4, 6\), one",
     combine(Mixed("NoRows"), UCB()): "make_rows returned .* expected is a .*AgentRows, or None",
     combine(Chatty(), UCB()): r"sent 7 values over link \(0, 1\) .* expected is what .* form, 6",

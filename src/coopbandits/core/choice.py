@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import traceback
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Estimate, Vector
-from coopbandits.core.errors import InputError
+from coopbandits.core.errors import IndexFailedError, InputError
+from coopbandits.core.spelling import told
 
 if TYPE_CHECKING:
     from coopbandits.core.index import Index
+
+
+class NotANumberError(InputError):
+    """The index of some arm is NaN."""
+
+    def __init__(self, arm: int, values: Sequence[float]) -> None:
+        super().__init__(f"the index of arm {arm} is not a number: {values}; repair the index")
+        self.arm = arm
+
 
 NO_INFORMATION = 1e-12
 """A count per agent up to this carries no information: the index is +∞, never a NaN."""
@@ -33,7 +45,7 @@ def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estima
         return estimate._replace(
             sums=estimate.sums + open_pulls * means,
             counts=estimate.counts + open_pulls,
-            squares=estimate.squares + float(open_pulls @ means**2),
+            squares=_with_squares(estimate, open_pulls * means**2),
         )
     total = estimate.counts[seen].sum()
     average = estimate.sums[seen].sum() / total if total > 0 else 0.0
@@ -42,14 +54,28 @@ def with_open_pulls(estimate: Estimate, open_pulls: NDArray[np.int64]) -> Estima
     return estimate._replace(
         sums=np.where(seen, estimate.sums, 0.0) + open_pulls * means,
         counts=np.where(seen, estimate.counts, 0.0) + open_pulls,
-        squares=estimate.squares + float(open_pulls @ means**2),
+        squares=_with_squares(estimate, open_pulls * means**2),
     )
 
 
+def _with_squares(estimate: Estimate, added: Vector) -> Any:
+    """Return the sums of squares, pooled or per arm, with squares of every arm added."""
+    kept = len(estimate.squares)
+    return estimate.squares + (added if kept == added.size else added.sum()) if kept else ()
+
+
 def as_lists(estimate: Estimate) -> Estimate:
-    """Return an estimate with sums and counts as lists of Python's own floats."""
-    sums, counts, *others = estimate
-    return Estimate(np.asarray(sums).tolist(), np.asarray(counts).tolist(), *others)
+    """Return an estimate with sums, counts and squares as lists of Python's own floats."""
+    sums, counts, time, num_agents, anticipation, squares, extra = estimate
+    return Estimate(
+        np.asarray(sums).tolist(),
+        np.asarray(counts).tolist(),
+        time,
+        num_agents,
+        anticipation,
+        np.asarray(squares).tolist() if len(squares) else (),
+        extra,
+    )
 
 
 def index_values(
@@ -68,6 +94,27 @@ def index_values(
     return values, read, scratch
 
 
+def _choose(
+    index: Index,
+    numbers: Sequence[float],
+    estimate: Estimate,
+    word: int,
+    allowed: Sequence[int] | None,
+) -> int:
+    if index.values is not None and index.pick is None and isinstance(estimate.sums, np.ndarray):
+        together = index.values(estimate, word, numbers)
+        if together is not None:
+            return best_arm(together.tolist(), allowed)
+    values, read, scratch = index_values(index, numbers, estimate, word)
+    if index.pick is None:
+        return best_arm(values, allowed)
+    playable = _only(values, allowed)
+    arm = index.pick(playable, read, word, numbers, scratch)
+    if arm not in range(len(values)) or playable[arm] == -math.inf:
+        raise IndexFailedError(f"index {index.spelling} picked arm {arm}; repair its pick")
+    return int(arm)
+
+
 def choose_arm(
     index: Index,
     numbers: Sequence[float],
@@ -82,18 +129,40 @@ def choose_arm(
             "cb.Estimate"
         )
     word = word if index.random else 0  # as in every engine: who is not random sees no word
-    if index.values is not None and index.pick is None and isinstance(estimate.sums, np.ndarray):
-        together = index.values(estimate, word, numbers)
-        if together is not None:
-            return best_arm(together.tolist(), allowed)
-    values, read, scratch = index_values(index, numbers, estimate, word)
-    if index.pick is None:
-        return best_arm(values, allowed)
-    playable = _only(values, allowed)
-    arm = index.pick(playable, read, word, numbers, scratch)
-    if arm not in range(len(values)) or playable[arm] == -math.inf:
-        raise InputError(f"index {index.spelling} picked arm {arm}; repair its pick")
-    return int(arm)
+    try:
+        return _choose(index, numbers, estimate, word, allowed)
+    except NotANumberError as error:
+        raise IndexFailedError(
+            f"index {index.spelling} returned NaN for arm {error.arm}; return a number, or "
+            "math.inf to play an arm first"
+        ) from error
+    except InputError:
+        raise
+    except Exception as error:
+        raise IndexFailedError(_failure(index, numbers, estimate, word, error)) from error
+
+
+def _failure(
+    index: Index, numbers: Sequence[float], estimate: Estimate, word: int, error: Exception
+) -> str:
+    """Return the sentence on an index that raised: what, where, and for which arm."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [each for each in frames if each.filename != __file__]
+    of_arm = ""
+    with contextlib.suppress(Exception):  # `prepare` may be what fails
+        read = as_lists(estimate)
+        scratch = [0.0] * index.scratch_size(len(read.sums))
+        index.prepare(read, word, numbers, scratch)
+        for arm in range(len(read.sums)):
+            of_arm = f" for arm {arm}"
+            index.value(arm, read, word, numbers, scratch)
+        of_arm = ""
+    at = f" ({own[-1].filename}:{own[-1].lineno}: {own[-1].line})" if own else ""
+    name = f" in {own[0].name}" if own else ""
+    return (
+        f"index {index.spelling} raised {told(error)}{name}{of_arm}{at}; guard against it, and "
+        "return math.inf to play an arm first"
+    )
 
 
 def best_arm(values: Sequence[float] | Vector, allowed: Sequence[int] | None = None) -> int:
@@ -123,7 +192,7 @@ def _only(values: Sequence[float] | Vector, allowed: Sequence[int] | None) -> li
     """Return the values, −∞ for arms that are not allowed; refuse values that are no numbers."""
     found = values if isinstance(values, list) else np.asarray(values).tolist()
     if math.isnan(sum(found)) and any(map(math.isnan, found)):  # the sum says so sooner
-        raise InputError(f"the index of some arm is not a number: {found}; repair the index")
+        raise NotANumberError(next(k for k, value in enumerate(found) if math.isnan(value)), found)
     if allowed is None:
         return found
     if not allowed:

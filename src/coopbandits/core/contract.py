@@ -103,8 +103,9 @@ class Estimate(NamedTuple):
     anticipation : float
         c, by which a pull counts in a posterior: pulls still on their way are assumed to look like
         those seen.
-    squares : float
-        Sum of all squared rewards, where an index asks for it.
+    squares : sequence of float
+        Sums of squared rewards: none, one over all arms, or one per arm, as the index's statistic
+        asks for (`ArmSums.squares`). An array or a list, as sums and counts.
     extra : sequence of float
         What another statistic than sums per arm holds beyond that.
     """
@@ -114,7 +115,7 @@ class Estimate(NamedTuple):
     time: float
     num_agents: float
     anticipation: float = 1.0
-    squares: float = 0.0
+    squares: Any = ()
     extra: Any = ()
 
 

@@ -12,6 +12,10 @@ class InputError(ValueError):
     """Input that cannot be used; the message is one sentence and nothing was changed."""
 
 
+class IndexFailedError(InputError):
+    """A custom index raised an exception, returned NaN, or picked an arm that it must not play."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     """Build the error for a name that is not known, with the nearest known ones."""
     from difflib import get_close_matches  # here, as everything imports this module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Context, ContextAgent, Estimate, LocalView
-from coopbandits.core.errors import InputError
+from coopbandits.core.errors import IndexFailedError, InputError
 from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.core.recommend import recommend
 from coopbandits.problems.tables import OWN_GAP
@@ -66,11 +67,35 @@ class ReferenceEngine:
 ENGINE: Engine = ReferenceEngine()
 
 
+class _EnoughError(Exception):
+    """The rounds that were to be played again are over."""
+
+
+def play_again(task: Task, run: int, rounds: int) -> None:
+    """Play the first rounds of a run for what they raise, and record nothing."""
+
+    def count(pulls: int) -> None:
+        nonlocal rounds
+        del pulls
+        rounds -= 1
+        if rounds == 0:
+            raise _EnoughError
+
+    with contextlib.suppress(_EnoughError):
+        ENGINE.play(task, range(run, run + 1), count)
+
+
 class Players(ABC):
-    """What makes the pulls of a round: agents that exchange messages, or one controller."""
+    """What makes the pulls of a round: agents that exchange messages, or one controller.
+
+    Attributes
+    ----------
+    acting : int
+        The agent that chose last, or is choosing.
+    """
 
     def __init__(self, task: Task) -> None:
-        self.counts = Counts()
+        self.counts, self.acting = Counts(), 0
         self.halt = Halt(task)
 
     @abstractmethod
@@ -121,7 +146,10 @@ class Agents(Players):
         """Let all agents choose before any sees a reward, so that their order does not matter."""
         if features is not None:
             return self._pull_in_context(acting, words, reward, features)
-        arms = [self.choose(i, word) for i, word in zip(acting, words, strict=True)]
+        arms = []
+        for i, word in zip(acting, words, strict=True):
+            self.acting = i
+            arms.append(self.choose(i, word))
         for i, arm in zip(acting, arms, strict=True):
             self.agents[i].observe(arm, reward(i, arm))
         return arms
@@ -134,10 +162,10 @@ class Agents(Players):
         features: Callable[[int], Context],
     ) -> list[int]:
         agents = cast("list[ContextAgent]", self.agents)
-        arms = [
-            agents[i].choose(word, self.allowed[i], features(i))
-            for i, word in zip(acting, words, strict=True)
-        ]
+        arms = []
+        for i, word in zip(acting, words, strict=True):
+            self.acting = i
+            arms.append(agents[i].choose(word, self.allowed[i], features(i)))
         for i, arm in zip(acting, arms, strict=True):
             agents[i].observe(arm, reward(i, arm), features(i)[arm])
         return arms
@@ -189,7 +217,7 @@ class Central(Players):
         """Let the controller choose and observe, agent by agent."""
         arms, has_turns = [], hasattr(self.controller, "turn")  # own ones may have none
         for i, word in zip(acting, words, strict=True):
-            allowed = self.allowed[i]
+            self.acting, allowed = i, self.allowed[i]
             if has_turns:
                 self.controller.turn(i)
             if features is not None:
@@ -345,7 +373,12 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
         if task.stop:
             players.halt.done = t
             players.look()
-        played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward, features)
+        try:
+            played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward, features)
+        except IndexFailedError as error:
+            raise InputError(
+                f"agent {players.acting} in round {t + 1} of run {run}: {error}"
+            ) from error
         arms = np.array(played, dtype=np.int64)
         pulls[acting, arms] += 1
         account.book(acting, arms)

@@ -20,9 +20,10 @@ PLACES = [3, 0, 1]
 
 REGISTERS: dict[str, Any] = {
     "sums": ArmSums().registers,
-    "squares": ArmSums(squares=True).registers,
+    "squares": ArmSums(squares="pooled").registers,
+    "squares of arms": ArmSums(squares="arms").registers,
     "sites": SiteSums().registers,
-    "versioned": lambda arms: VersionedRegisters(ArmSums(squares=True).registers(arms)),
+    "versioned": lambda arms: VersionedRegisters(ArmSums(squares="pooled").registers(arms)),
     "linear": LinearSums(disjoint=True, features=2).registers,
 }
 

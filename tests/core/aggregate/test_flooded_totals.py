@@ -31,14 +31,14 @@ def sent(agent: FloodedTotalsMachine, neighbor: int) -> list[float]:
 
 def test_rounds_by_hand() -> None:
     """One arm, and squares: entries are agent, rounds, sum, count, square."""
-    mine = machine(FloodedTotals(), one_view(num_arms=1), squares=True)
+    mine = machine(FloodedTotals(), one_view(num_arms=1), squares="pooled")
     assert sent(mine, 1) == [1, 0, 0, 0, 0, 0, 0]
     mine.observe(0, 3.0)
     assert sent(mine, 1) == [1, 0, 0, 1, 3, 1, 9]
     mine.receive({1: np.array([1.0, 1, 1, 1, 5, 1, 25, 7, 4, 8, 4, 20])})
     estimate = mine.estimate()
     assert (estimate.sums.tolist(), estimate.counts.tolist()) == ([16.0], [6.0])
-    assert (estimate.time, estimate.num_agents, estimate.squares) == (6.0, 3.0, 54.0)
+    assert (estimate.time, estimate.num_agents, *estimate.squares) == (6.0, 3.0, 54.0)
     assert estimate.anticipation == 1.0  # three agents and one round, of which six are known
     # Message 1 has arrived, but the pull might have come after it: it goes out once more. What
     # came from neighbour 1 does not go back; neighbour 2 knows nothing.

@@ -158,7 +158,8 @@ def test_everything_is_in_every_ledger_in_the_end(graph: str) -> None:
 
 
 STATISTICS: dict[str, Statistic] = {
-    "squares": ArmSums(squares=True),
+    "squares": ArmSums(squares="pooled"),
+    "squares of arms": ArmSums(squares="arms"),
     "linear": LinearSums().with_features(2),
     "linear by arm": LinearSums(disjoint=True).with_features(2),
 }

@@ -22,7 +22,7 @@ REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database
 
 
 def test_a_round_by_hand() -> None:
-    mine = machine(PullMixing(), one_view(), squares=True)
+    mine = machine(PullMixing(), one_view(), squares="pooled")
     mine.observe(1, 2.0)
     mine.observe(1, 3.0)
     message = mine.outgoing(1)

@@ -24,7 +24,7 @@ REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database
 
 
 def test_rounds_by_hand() -> None:
-    mine = machine(RunningSums(), one_view(), squares=True)
+    mine = machine(RunningSums(), one_view(), squares="pooled")
     total = mine.minima.sum()
     mine.observe(1, 6.0)
     message = mine.outgoing(1)

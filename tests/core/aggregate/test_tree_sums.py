@@ -53,20 +53,20 @@ def test_rounds_by_hand() -> None:
     assert to_child[8:].tolist() == mine.minima.tolist()
     estimate = mine.estimate()
     assert (estimate.sums.tolist(), estimate.counts.tolist()) == ([22.0], [6.0])
-    assert (estimate.time, estimate.squares) == (6.0, 0.0)
+    assert (estimate.time, estimate.squares) == (6.0, ())
     num_agents = max(4.0, count_agents(mine.minima))
     assert estimate.num_agents == num_agents
     assert estimate.anticipation == max(1.0, num_agents * 1 / 6)
 
 
 def test_who_is_no_relative_is_told_everything_and_not_counted() -> None:
-    mine = machine(TreeSums(), one_view(num_arms=1), squares=True)
+    mine = machine(TreeSums(), one_view(num_arms=1), squares="pooled")
     mine.observe(0, 3.0)
     mine.receive({1: message([5.0, 2.0, 25.0, 1.0, 2.0], mine.tag + 0.1, 1, 1, 1)})
     told = mine.outgoing(1)
     assert told is not None
     assert told[:5].tolist() == [3.0, 1.0, 9.0, 1.0, 1.0]
-    assert mine.estimate().squares == 9.0
+    assert mine.estimate().squares == [9.0]
     assert (mine.parent, mine.dist, mine.beat) == (NOBODY, 0.0, 1.0)
     assert told[5:9].tolist() == [mine.tag, 2.0, 0.0, 1.0]
 

@@ -85,7 +85,7 @@ def estimates(draw: st.DrawFn, num_arms: int | None = None) -> Estimate:
         time=draw(st.one_of(st.floats(1.0, 1e9), st.just(max(1.0, sum(found))))),
         num_agents=draw(st.sampled_from([1.0, 3.0, 100.0])),
         anticipation=draw(st.sampled_from([1.0, 1.0, 2.5])),
-        squares=squares * draw(st.sampled_from([1.0, 1.5])),
+        squares=[squares * draw(st.sampled_from([1.0, 1.5]))],
     )
 
 
@@ -100,5 +100,7 @@ def some_estimate(num_arms: int = 3, **changes: Any) -> Estimate:
     """Nothing special: counts 4, 9, 14 … with means falling from 0.6."""
     found = 4.0 + 5.0 * np.arange(num_arms)
     sums = (0.6 - 0.05 * np.arange(num_arms)) * found
-    made = Estimate(sums, found, float(found.sum()), 1.0, 1.0, 2.0 * float((sums**2 / found).sum()))
+    made = Estimate(
+        sums, found, float(found.sum()), 1.0, 1.0, [2.0 * float((sums**2 / found).sum())]
+    )
     return made._replace(**changes)

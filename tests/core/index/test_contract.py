@@ -169,7 +169,7 @@ def test_huge_rewards(index: Index, size: float) -> None:
     estimate = some_estimate(3)
     sums = estimate.sums.copy()
     sums[1] = size
-    huge = estimate._replace(sums=sums, squares=size * size)
+    huge = estimate._replace(sums=sums, squares=[size * size])
     values = values_at(index, huge, 11)
     assert not any(map(math.isnan, values))
     if index in (SETTINGS[0], SETTINGS[2], SETTINGS[4], SETTINGS[6], SETTINGS[8], SETTINGS[12]):

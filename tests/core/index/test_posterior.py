@@ -103,10 +103,10 @@ def test_centred_draws_know_neither_zero_nor_unit(sigma: float | None) -> None:
     squares = 250.0
     moved = ESTIMATE._replace(
         sums=3 * ESTIMATE.sums + 10 * ESTIMATE.counts,
-        squares=9 * squares + 60 * ESTIMATE.sums.sum() + 100 * ESTIMATE.counts.sum(),
+        squares=[9 * squares + 60 * ESTIMATE.sums.sum() + 100 * ESTIMATE.counts.sum()],
     )
     for word in WORDS[:20]:
-        plain = centred(ESTIMATE._replace(squares=squares), word, sigma=sigma)
+        plain = centred(ESTIMATE._replace(squares=[squares]), word, sigma=sigma)
         found = centred(moved, word, sigma=sigma and 3 * sigma)
         assert found.tolist() == pytest.approx((10 + 3 * plain).tolist(), rel=1e-9)
 
@@ -120,19 +120,23 @@ def test_without_data_all_arms_are_drawn_alike() -> None:
 
 def test_sigma_is_found_from_the_scatter_within_arms() -> None:
     """Rewards 1, 3 of one arm and 5, 7, 9 of another: 2 + 8 about their means, 5 − 2 − 2 free."""
-    found = Estimate(np.array([4.0, 21.0, 0.0]), np.array([2.0, 3.0, 0.0]), 5.0, 1.0, squares=165.0)
+    found = Estimate(
+        np.array([4.0, 21.0, 0.0]), np.array([2.0, 3.0, 0.0]), 5.0, 1.0, squares=[165.0]
+    )
     assert pooled_sigma(found) == pytest.approx(np.sqrt(10.0))
     assert pooled_sigma(found._replace(time=4.0)) == UNKNOWN
-    assert pooled_sigma(found._replace(squares=155.0 - 1e-12)) == 0.0
-    assert pooled_sigma(found._replace(squares=155.0 + 1e-12)) == 0.0
-    assert pooled_sigma(found._replace(squares=155.0 + 5e-12)) == pytest.approx(2.24e-6, rel=0.01)
+    assert pooled_sigma(found._replace(squares=[155.0 - 1e-12])) == 0.0
+    assert pooled_sigma(found._replace(squares=[155.0 + 1e-12])) == 0.0
+    assert pooled_sigma(found._replace(squares=[155.0 + 5e-12])) == pytest.approx(2.24e-6, rel=0.01)
     many = normals(words(3, np.arange(60_000, dtype=np.uint64))).reshape(3, -1) * 1.7 + [
         [0],
         [4],
         [9],
     ]
-    pooled = Estimate(many.sum(axis=1), np.full(3, 2e4), 6e4, 9.0, squares=float((many**2).sum()))
+    pooled = Estimate(many.sum(axis=1), np.full(3, 2e4), 6e4, 9.0, squares=[(many**2).sum()])
     assert pooled_sigma(pooled) == pytest.approx(1.7, rel=0.01)
+    by_arm = pooled._replace(squares=(many**2).sum(axis=1))
+    assert pooled_sigma(by_arm) == pytest.approx(pooled_sigma(pooled))
 
 
 def test_beta_draws_anticipate() -> None:

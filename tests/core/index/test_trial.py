@@ -20,8 +20,8 @@ from .estimates import numbers_of
 ARMS = 3
 
 
-def registers(squares: bool = False) -> Registers:
-    return ArmSums(squares=squares).registers(ARMS)
+def registers(squares: str = "none") -> Registers:
+    return ArmSums(squares).registers(ARMS)
 
 
 class Own(Index):

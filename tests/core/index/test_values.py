@@ -24,7 +24,7 @@ def estimate_of(num_arms: int, seed: int, pulls: int = 500) -> Estimate:
     counts = some.integers(0, max(1, pulls), num_arms).astype(float)
     sums = counts * some.random(num_arms)
     sums[0], counts[0] = 1e-17, -1e-17
-    squares = float(sums.sum())
+    squares = [float(sums.sum())]
     return Estimate(sums, counts, max(2.0, counts.sum()), 3.0, some.uniform(1.0, 2.0), squares)
 
 

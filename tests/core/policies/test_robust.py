@@ -82,7 +82,7 @@ INDICES: dict[str, Index] = {
 
 
 def troubled(name: str) -> Callable[[LocalView], Machine]:
-    return partial(machine, AGGREGATIONS[name], squares=True)
+    return partial(machine, AGGREGATIONS[name], squares="pooled")
 
 
 @pytest.mark.parametrize("name", AGGREGATIONS)

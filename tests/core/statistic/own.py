@@ -39,8 +39,7 @@ class PowerRegisters(Registers):
     ) -> Estimate:
         counts, sums, squares, cubes = self.by_arm(values)
         more = [*squares.tolist(), *cubes.tolist()]
-        total = float(squares.sum())
-        return Estimate(sums, counts, time, num_agents, anticipation, total, more)
+        return Estimate(sums, counts, time, num_agents, anticipation, squares, more)
 
     def share(self, values: Vector) -> Share:
         counts, sums, *_ = self.by_arm(values)

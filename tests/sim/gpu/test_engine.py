@@ -125,7 +125,9 @@ class NoNumber(Fewest):
 
 def test_a_value_that_is_no_number_is_refused() -> None:
     made = gpu.ENGINE.play
-    with pytest.raises(cb.InputError, match="NoNumber gave a value that is not a number"):
+    with pytest.raises(
+        cb.InputError, match=r"agent 0 in round 1 of run 0: index .*NoNumber returned NaN for arm 0"
+    ):
         made(task(cb.combine(LocalSums(), NoNumber())), range(1), lambda _: None)
 
 

@@ -85,7 +85,10 @@ def pooled_sigma(estimate: Estimate) -> float:
     freedom = estimate.time - seen - 2.0
     if freedom <= 0.0:
         return UNKNOWN
-    return deviation(estimate.squares, explained, freedom)
+    squares = 0.0
+    for k in range(len(estimate.squares)):
+        squares += estimate.squares[k]
+    return deviation(squares, explained, freedom)
 
 
 def deviation(squares: float, explained: float, freedom: float) -> float:
@@ -199,7 +202,7 @@ class CentredDraw(Index):
     @property
     def statistic(self) -> Statistic:
         """Squares where σ is estimated."""
-        return ArmSums(squares=self.sigma == "estimate")
+        return ArmSums("pooled" if self.sigma == "estimate" else "none")
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """σ, or −1 to estimate it."""

@@ -1,4 +1,4 @@
-"""Top-two Thompson sampling: every so often the best arm but one."""
+"""Top-two sampling for best-arm identification, with T3C's challenger."""
 
 from __future__ import annotations
 
@@ -7,43 +7,67 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from coopbandits.core.checks import require_number
+from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.index.greedy import largest_of
 from coopbandits.core.index.index import Floats, Index, require_family
 from coopbandits.core.index.posterior import draw_beta, draw_normal, write_betas, write_centred
+from coopbandits.core.special import bernoulli_divergence
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
 
-MOST_DRAWS = 16
-"""Draws in search of another arm; where one arm wins them all, it is played."""
 
+def transportation_cost(leader: int, arm: int, estimate: Estimate, numbers: Floats) -> float:
+    """Return W(leader, arm), the evidence in nats that the leader's mean is above the arm's.
 
-def draw_mean(arm: int, num_arms: int, word: int, is_beta: bool, scratch: Floats) -> float:
-    """Return one draw of an arm's mean."""
-    if is_beta:
-        return draw_beta(arm, num_arms, word, scratch)
-    return draw_normal(arm, num_arms, word, scratch)
+    It is 0 if the arm's sample mean is at least the leader's, or if either arm has no pulls.
+    """
+    least = NO_INFORMATION * estimate.num_agents
+    first, second = estimate.counts[leader], estimate.counts[arm]
+    if first <= least or second <= least:
+        return 0.0
+    high, low = estimate.sums[leader] / first, estimate.sums[arm] / second
+    if numbers[2] > 0.0:  # mixing may leave sums beyond the counts by rounding
+        high, low = min(1.0, max(0.0, high)), min(1.0, max(0.0, low))
+    if low >= high:
+        return 0.0
+    if numbers[2] > 0.0:
+        pooled = low + (high - low) * (first / (first + second))
+        leading: float = first * bernoulli_divergence(high, pooled)
+        return leading + second * bernoulli_divergence(low, pooled)
+    gap = (high - low) / numbers[1]
+    cost: float = 0.5 * gap * gap * (first / (first + second)) * second
+    return cost
 
 
 @dataclass(frozen=True)
 class TopTwo(Index):
-    """Top-two Thompson sampling (Russo 2016).
+    r"""Top-two sampling with transportation costs, T3C (Shang et al. 2020).
 
-    A draw from the posterior has a leader. With probability β it is played, otherwise the posterior
-    is drawn again until another arm leads, which is played. It finds the best arm with the fewest
-    pulls, rather than earning the most on the way.
+    The leader i is the largest of one draw from the posterior (Russo 2016). It is played with
+    probability β; otherwise its challenger is, the arm with the smallest
+
+    .. math:: W(i, j) = n_i \, d(\hat\mu_i, \hat\mu_{ij}) + n_j \, d(\hat\mu_j, \hat\mu_{ij})
+
+    or 0 where :math:`\hat\mu_j \ge \hat\mu_i`. d is the family's divergence and
+    :math:`\hat\mu_{ij}` the mean of both arms' rewards together; for Gaussian rewards
+    :math:`W = (\hat\mu_i - \hat\mu_j)^2/(2σ^2(1/n_i + 1/n_j))`. The best arm's share of the pulls
+    tends to β, and the others are pulled so that the evidence against all of them grows equally
+    fast. Use it to identify the best arm with few pulls, not to earn on the way.
 
     Parameters
     ----------
     beta : float
         β, the probability of playing the leader.
     family : {"gaussian", "bernoulli"}
-        The posterior: that of `CentredDraw` with known σ, or of `BetaDraw`.
+        The posterior, that of `CentredDraw` with known σ or of `BetaDraw`, and the divergence.
 
     Notes
     -----
-    *Differs from the paper*: after 16 draws that one arm has all led, it is played.
+    *Differs from the paper*: the Gaussian prior is one pull of the average reward, not an improper
+    one after one pull of every arm. An arm without pulls costs 0, so it is challenged first. Costs
+    within rounding of the smallest are ties, which are broken at random as in the paper.
     """
 
     beta: float = 0.5
@@ -52,7 +76,6 @@ class TopTwo(Index):
     prepare_reads: ClassVar[str] = "arms"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what the index is defined for."""
         require_number("beta", self.beta, "above 0, and at most 1", 0.0, math.nextafter(1.0, 2.0))
         require_family(self.family)
 
@@ -61,8 +84,8 @@ class TopTwo(Index):
         return self.beta, view.sigma, float(self.family == "bernoulli")
 
     def scratch_size(self, num_arms: int) -> int:
-        """Posteriors, and the values of another draw."""
-        return 2 * num_arms + 1
+        """Posteriors, and the challengers' costs."""
+        return 3 * num_arms + 1
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
@@ -75,23 +98,35 @@ class TopTwo(Index):
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
         """Draw one arm's mean."""
-        return draw_mean(arm, len(estimate.counts), word, numbers[2] > 0.0, scratch)
+        if numbers[2] > 0.0:
+            return draw_beta(arm, len(estimate.counts), word, scratch)
+        return draw_normal(arm, len(estimate.counts), word, scratch)
 
     @staticmethod
     def pick(
         values: Floats, estimate: Estimate, word: int, numbers: Floats, scratch: Floats
     ) -> int:
-        """Play the leader, or look for another one."""
+        """Play the leader, or the challenger with the smallest transportation cost."""
         num_arms, leader = len(values), largest_of(values)
-        own = word_at(word, 2 * num_arms)  # the words of all arms' draws come before
-        if uniform_of(own) < numbers[0]:
+        # The words of all arms' draws come before these two.
+        if uniform_of(word_at(word, 2 * num_arms)) < numbers[0]:
             return leader
-        for again in range(MOST_DRAWS):
-            other, best, drawn_word = leader, -math.inf, word_at(own, again)
-            for k in range(num_arms):
-                drawn = draw_mean(k, num_arms, drawn_word, numbers[2] > 0.0, scratch)
-                if values[k] > -math.inf and drawn > best:
-                    other, best = k, drawn
-            if other != leader:
-                return other
+        first, lowest = 2 * num_arms + 1, math.inf
+        for k in range(num_arms):
+            scratch[first + k] = math.inf
+            if k != leader and values[k] > -math.inf:
+                scratch[first + k] = transportation_cost(leader, k, estimate, numbers)
+                lowest = min(lowest, scratch[first + k])
+        if lowest == math.inf:  # there is no other arm to play
+            return leader
+        lowest += 1e-9 * max(1.0, lowest)
+        tied = 0
+        for k in range(num_arms):
+            tied += scratch[first + k] <= lowest
+        left = int(uniform_of(word_at(word, 2 * num_arms + 1)) * tied)
+        for k in range(num_arms):
+            if scratch[first + k] <= lowest:
+                if left == 0:
+                    return k
+                left -= 1
         return leader

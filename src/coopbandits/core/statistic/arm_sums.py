@@ -1,6 +1,6 @@
-"""Reward sums and pull counts per arm, and the sum of squared rewards where an index asks for it.
+"""Reward sums and pull counts per arm, and sums of squared rewards where an index asks for them.
 
-The registers are [K reward sums | K pull counts | squares].
+The registers are [K reward sums | K pull counts | squares]: none, one over all arms, or K.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.checks import require_flag
 from coopbandits.core.contract import Estimate, Share, Vector
-from coopbandits.core.errors import InputError
+from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.statistic.statistic import Layout, Registers, Statistic
 
 ROUNDING = 1e-9
+
+SQUARES = ("none", "pooled", "arms")
 
 
 @dataclass(frozen=True)
@@ -29,41 +30,47 @@ class ArmSums(Statistic):
 
     Parameters
     ----------
-    squares : bool
-        Also add up the squares of all rewards, in one register.
+    squares : {"none", "pooled", "arms"}
+        Whether to add up squared rewards as well: in one register over all arms, which is enough
+        for one σ, or in one per arm, for variances of arms. Each register is one value more in
+        every message.
     """
 
-    squares: bool = False
+    squares: str = "none"
     name: ClassVar[str] = "arm-sums"
 
     def __post_init__(self) -> None:
-        """Refuse all but true and false."""
-        require_flag("squares", self.squares)
+        if self.squares not in SQUARES:
+            raise unknown_name("setting of squares", str(self.squares), SQUARES)
 
     def registers(self, num_arms: int) -> Registers:
-        """Return 2K registers, and one more for squares."""
+        """Return 2K registers, and those of squares."""
         return _registers(num_arms, self.squares)
 
 
 class ArmRegisters(Registers):
     """[K reward sums | K pull counts | squares]."""
 
-    def __init__(self, num_arms: int, squares: bool) -> None:
+    def __init__(self, num_arms: int, squares: str = "none") -> None:
         self.num_arms = num_arms
-        self.size = 2 * num_arms + squares
+        num_squares = {"none": 0, "pooled": 1, "arms": num_arms}[squares]
+        self.size = 2 * num_arms + num_squares
+        per_arm = [f"sum of squared rewards of arm {k}" for k in range(num_arms)]
         self.names = (
             *(f"reward sum of arm {k}" for k in range(num_arms)),
             *(f"pulls of arm {k}" for k in range(num_arms)),
-            *(("sum of squared rewards",) if squares else ()),
+            *(per_arm if squares == "arms" else ["sum of squared rewards"] * num_squares),
         )
         if type(self) is ArmRegisters:  # kernels do not know what a subclass adds or reads
-            self.layout = Layout(self.size, num_arms, 2 * num_arms if squares else -1)
+            self.layout = Layout(self.size, num_arms, num_squares)
         self._counts = slice(num_arms, 2 * num_arms)
+        self._of_arms = (3 if squares == "arms" else 2) * num_arms
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
         """Add one pull, in place."""
         if self.size > 2 * self.num_arms:
-            values[2 * self.num_arms] += weight * _square(reward)
+            place = arm if self._of_arms == self.size else 0
+            values[2 * self.num_arms + place] += weight * _square(reward)
         values[arm] += weight * reward
         values[self.num_arms + arm] += weight
 
@@ -78,7 +85,7 @@ class ArmRegisters(Registers):
             time=time,
             num_agents=num_agents,
             anticipation=anticipation,
-            squares=float(values[2 * self.num_arms]) if has_squares else 0.0,
+            squares=values[2 * self.num_arms :] if has_squares else (),
         )
 
     def share(self, values: Vector) -> Share:
@@ -108,21 +115,22 @@ class ArmRegisters(Registers):
         return np.arange(self.size) >= self.num_arms
 
     def by_arm(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return sums and counts as two rows."""
-        pairs = values[..., : 2 * self.num_arms]
-        return pairs.reshape(*values.shape[:-1], 2, self.num_arms)
+        """Return sums and counts as two rows, and squares per arm as a third."""
+        of_arms = values[..., : self._of_arms]
+        return of_arms.reshape(*values.shape[:-1], self._of_arms // self.num_arms, self.num_arms)
 
     def moved(
         self, values: NDArray[np.float64], source: Registers, places: Sequence[int]
     ) -> NDArray[np.float64]:
-        """Return registers of other arms as these; squares belong to no arm."""
+        """Return registers of other arms as these; pooled squares belong to no arm."""
+        assert isinstance(source, ArmRegisters)  # noqa: S101  of the same policy
         found = super().moved(values, source, places)
-        found[..., 2 * self.num_arms :] = values[..., 2 * source.num_arms :]
+        found[..., self._of_arms :] = values[..., source._of_arms :]
         return found
 
     def of_no_arm(self, values: Vector) -> Vector:
-        """Return the squares."""
-        return values[2 * self.num_arms :]
+        """Return pooled squares."""
+        return values[self._of_arms :]
 
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Counts are never negative; rewards in 0 to 1 add up to at most their number."""
@@ -137,8 +145,10 @@ class ArmRegisters(Registers):
             )
         if self.size == 2 * self.num_arms:
             return ""
-        squares = values[..., 2 * self.num_arms :]
-        most = sums.sum(axis=-1, keepdims=True) - room if bounded else math.inf
+        squares, most = values[..., 2 * self.num_arms :], math.inf
+        if bounded:
+            per_arm = self._of_arms == self.size
+            most = (sums if per_arm else sums.sum(axis=-1, keepdims=True)) - room
         if not ((squares >= 0.0) & (squares <= most)).all():
             return (
                 f"squared rewards {squares.tolist()} for rewards {sums.tolist()}; squares are "
@@ -152,7 +162,7 @@ def _least(values: NDArray[np.float64]) -> Any:
 
 
 @cache
-def _registers(num_arms: int, squares: bool) -> ArmRegisters:
+def _registers(num_arms: int, squares: str) -> ArmRegisters:
     return ArmRegisters(num_arms, squares)  # shared: it holds no state
 
 

@@ -39,7 +39,7 @@ class SiteRegisters(ArmRegisters):
     """[K reward sums | K pull counts | K squared counts | squares | Σ s²/n | pairs]."""
 
     def __init__(self, num_arms: int) -> None:
-        super().__init__(num_arms, squares=False)
+        super().__init__(num_arms)
         self.size = 3 * num_arms + 3
         self.names = (
             *self.names,
@@ -66,7 +66,7 @@ class SiteRegisters(ArmRegisters):
     ) -> Estimate:
         """Return network totals, with all beyond sums and counts as extra."""
         read = super().read(values, time=time, num_agents=num_agents, anticipation=anticipation)
-        return read._replace(squares=float(values[-3]), extra=values[2 * self.num_arms :])
+        return read._replace(squares=values[-3:-2], extra=values[2 * self.num_arms :])
 
     def plain_pulls(self, values: list[float]) -> float:
         """Let somebody look closer: there is more to see to than sums and counts."""
@@ -124,7 +124,7 @@ def _is_within(values: NDArray[np.float64], most: NDArray[np.float64] | float) -
 
 @cache
 def _plain(num_arms: int) -> ArmRegisters:
-    return ArmRegisters(num_arms, squares=False)
+    return ArmRegisters(num_arms)
 
 
 @cache

@@ -42,10 +42,10 @@ class Statistic(Named, ABC):
 
 
 class Layout(NamedTuple):
-    """Where compiled kernels find reward sums, counts and the sum of squares in a row of registers.
+    """Where compiled kernels find reward sums, counts and sums of squares in a row of registers.
 
-    Sums stand at 0 … K−1, counts from `counts` on; `squares` is the place of the sum of squares, or
-    −1 where there is none.
+    Sums stand at 0 … K−1, counts from `counts` on, and behind them `squares` sums of squares: 0,
+    1 over all arms, or K.
     """
 
     size: int

@@ -28,8 +28,8 @@ PROOF_BYTES = 1200
 MOST_MESSAGE_MB = 32.0
 """An agent holds several messages of every neighbour, and writes its own to its journal."""
 
-ROOM = FloodedTotals(), ArmSums(squares=True)
-"""There is always room for what these send, which agents of version 0.1 grant each other."""
+ROOM = FloodedTotals(), ArmSums("pooled")
+"""There is always room for what these send."""
 
 
 def message_size(cluster: ClusterConfig) -> MessageSize | None:

@@ -8,7 +8,13 @@ import numpy as np
 
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.leaves import reward_from_variate, segment_of, variate, word_at
+from coopbandits.sim.cpu.leaves import (
+    reward_from_variate,
+    segment_of,
+    square_place,
+    variate,
+    word_at,
+)
 
 
 @inner
@@ -62,7 +68,7 @@ def pull_rows(
 
     There a pull counts `weight`; see `ageing`. Of `world` and `tally` this run's are given.
     """
-    is_plain = world.prices.shape[0] == world.num_arms and weight == 1.0 and squares < 0
+    is_plain = world.prices.shape[0] == world.num_arms and weight == 1.0 and squares == 0
     if is_plain and acts.shape[0] == 0 and fresh.shape[0] == 0 and tally.arms.shape[1] == 0:
         _pull_plain_rows(world, tally, own, lasts, slot, done, start, end, is_recorded)
         return
@@ -83,8 +89,9 @@ def pull_rows(
             u = reward_from_variate(kind, table, np.uintp(places[agent] + shift) + arm, z)
             own[agent, arm] += weight * u
             own[agent, counted + arm] += weight
-            if squares >= 0:
-                own[agent, np.uintp(squares)] += weight * u * u
+            if squares > 0:
+                square = np.uintp(square_place(num_arms, squares, np.int64(arm)))
+                own[agent, square] += weight * u * u
             counts[at, at_slot, arm] += 1
             paid += u
             if fresh.shape[0] > 0:

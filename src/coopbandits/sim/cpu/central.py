@@ -19,6 +19,7 @@ from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
     segment_of,
+    square_place,
     variate,
     word_at,
 )
@@ -127,8 +128,8 @@ def _pull(
     u = reward_from_variate(world.form_kind, world.tables, row, z)
     totals[0, arm] += weight * u
     totals[0, num_arms + arm] += weight
-    if squares >= 0:
-        totals[0, squares] += weight * u * u
+    if squares > 0:
+        totals[0, square_place(num_arms, squares, arm)] += weight * u * u
     book(
         tally.counts[block], tally.rewards[block], tally.arms, fresh, agent, num_arms, slot, arm,
         done, done + 1, u,

@@ -28,7 +28,10 @@ FACTOR, TIME, AGENTS, AHEAD = range(4)
 CONTEXT = 4
 
 LAST, LEVEL, TROUBLE = range(3)
-"""A row of `memory`: the arm played last, a level for cheaper choices, and what went wrong."""
+"""A row of `memory`: the arm played last, a level for cheaper choices, and what went wrong.
+
+If something went wrong, the first two are the arm (−1 for none in particular) and the round,
+counted from 0. Such an agent plays arm 0 until the driver looks."""
 
 STOP_ROUND, STOP_ARM = 3, 4
 """Where agents may stop: the first round in which one need not have pulled, counted from 1, and
@@ -38,14 +41,14 @@ MEMORY, STOP_MEMORY = 3, 5
 STOP_NUMBERS = 3
 
 _TIME, _AGENTS, _LEVEL = np.uintp(TIME), np.uintp(AGENTS), np.uintp(LEVEL)
+_TROUBLE = np.uintp(TROUBLE)
 """Unsigned: added to an unsigned place they leave it so, and nothing counts from the end."""
 
-NO_NUMBER, NO_ARM, RAISED = 1.0, 2.0, 3.0
-"""Kinds of trouble: the index of some arm is not a number; an arm was picked that there is not; an
-exception was raised."""
+NO_NUMBER, NO_ARM = 1.0, 2.0
+"""Kinds of trouble: an index raised an exception or returned NaN; it picked no existing arm."""
 
-FIXED = 3
-"""Scratch beside what an index asks for, per arm: sums, counts, values."""
+FIXED = 4
+"""Scratch beside what an index asks for, per arm: sums, counts, squares, values."""
 
 MOST_ARMS = 1 << 30
 """Never reached. But told so, the compiler knows that no place is negative, and saves a check each
@@ -54,7 +57,7 @@ time: arrays with signed places may be counted from the end."""
 ROUNDING = 4e-9
 """Indices that differ by less, relative to their size above 1, may tie."""
 
-READS_WORD = READS_ARMS = IS_RANDOM = IS_MASKED = IS_STOPPING = IS_DISJOINT = False
+READS_WORD = READS_ARMS = IS_RANDOM = IS_MASKED = IS_STOPPING = IS_DISJOINT = IS_CHECKED = False
 LEAST = 0.0
 prepare: Any = None
 value: Any = None
@@ -80,12 +83,21 @@ def best_of(values: Any) -> int:
 
 
 @inner
-def checked_best_of(values: Any) -> int:
-    """As `best_of`; −1 where a value is not a number."""
+def first_nan(values: Any) -> int:
+    """Return the lowest arm whose value is not a number, or −1."""
     for k in range(values.size):
         if math.isnan(values[k]):
-            return -1
-    return best_of(values)
+            return k
+    return -1
+
+
+@inner
+def fail(memory: Any, note: int, trouble: float, arm: int, pull: int) -> int:
+    """Note the first trouble of an agent; return the arm to play until the driver looks."""
+    if memory[note + TROUBLE] == 0.0:
+        memory[note + LAST], memory[note + LEVEL] = float(arm), float(pull)
+        memory[note + TROUBLE] = trouble
+    return 0
 
 
 def by_value(digest: str) -> Any:
@@ -98,32 +110,35 @@ def by_value(digest: str) -> Any:
     def choose(
         rows_at: Any, row_stride: int, contexts_at: Any, context_stride: int, keys_at: Any,
         pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
-        arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
+        arms_at: Any, start: int, end: int, num_arms: int, num_squares: int,
     ) -> int:  # fmt: skip
         if num_arms <= 0 or num_arms >= MOST_ARMS:
             return len(digest)
         rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
-        totals = carray(scratch_at, 2 * num_arms)
-        sums, counts = totals[:num_arms], totals[num_arms:]
-        values = carray(scratch_at, 3 * num_arms)[2 * num_arms :]
-        scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
-        time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(0)
-        width = np.uintp(num_arms)  # unsigned: nothing counts from the end
+        totals = carray(scratch_at, 2 * num_arms + num_squares)
+        sums, counts = totals[:num_arms], totals[num_arms : 2 * num_arms]
+        squares = totals[2 * num_arms :]
+        values = carray(scratch_at, FIXED * num_arms)[(FIXED - 1) * num_arms :]
+        scratch = carray(scratch_at, 1 << 40)[FIXED * num_arms :]
+        time, agents, word = -1.0, -1.0, np.uint64(0)
+        width = np.uintp(2 * num_arms + num_squares)  # unsigned: nothing counts from the end
         for agent in range(start, end):
+            note = agent * (STOP_MEMORY if IS_STOPPING else MEMORY)
+            if IS_CHECKED and memory[note + TROUBLE] > 0.0:
+                arms[agent] = 0
+                continue
             row, context = np.uintp(agent * row_stride), agent * context_stride
             is_new_row = agent == start or row_stride > 0
             is_new_time = contexts[context + TIME] != time or contexts[context + AGENTS] != agents
             time, agents = contexts[context + TIME], contexts[context + AGENTS]
             if is_new_row:
                 factor = contexts[context + FACTOR]
-                for k in range(np.uintp(2) * width):
+                for k in range(width):
                     totals[k] = factor * rows[row + k]
-                if squares_at >= 0:
-                    squares = factor * rows[row + np.uintp(squares_at)]
             estimate = Estimate(sums, counts, time, agents, contexts[context + AHEAD], squares, ())
             numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
-            playable, note = numbers, agent * (STOP_MEMORY if IS_STOPPING else MEMORY)
+            playable = numbers
             if IS_MASKED:
                 numbers = numbers[num_arms:]
             if IS_STOPPING:
@@ -134,20 +149,25 @@ def by_value(digest: str) -> Any:
                 numbers = numbers[STOP_NUMBERS:]
             if IS_RANDOM:
                 word = word_at(keys[agent], pull)
+            is_ready = True
             if READS_WORD or is_new_time or (READS_ARMS and is_new_row):
-                prepare(estimate, word, numbers, scratch)
+                is_ready = prepare(estimate, word, numbers, scratch)
             for k in range(num_arms):
                 values[k] = value(k, estimate, word, numbers, scratch)
+            if IS_CHECKED:
+                nan = first_nan(values) if is_ready else -1
+                if nan >= 0 or not is_ready:
+                    arms[agent] = fail(memory, note, NO_NUMBER, nan, pull)
+                    continue
             if IS_MASKED:
                 for k in range(num_arms):
-                    if playable[k] == 0.0 and not math.isnan(values[k]):
+                    if playable[k] == 0.0:
                         values[k] = -math.inf
             arm = pick(values, estimate, word, numbers, scratch)
             if IS_MASKED and 0 <= arm < num_arms and playable[arm] == 0.0:
                 arm = num_arms  # as good as one that does not exist
             if arm < 0 or arm >= num_arms:
-                memory[note + TROUBLE] = NO_NUMBER if arm == -1 else NO_ARM
-                arm = 0
+                arm = fail(memory, note, NO_ARM, -1, pull)
             arms[agent] = arm
         return 1
 
@@ -163,34 +183,38 @@ def by_bound(digest: str) -> Any:
     def choose(
         rows_at: Any, row_stride: int, contexts_at: Any, context_stride: int, keys_at: Any,
         pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
-        arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
+        arms_at: Any, start: int, end: int, num_arms: int, num_squares: int,
     ) -> int:  # fmt: skip
         if num_arms <= 0 or num_arms >= MOST_ARMS:
             return len(digest)
         rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
-        totals = carray(scratch_at, 2 * num_arms)
-        sums, counts = totals[:num_arms], totals[num_arms:]
-        values = carray(scratch_at, 3 * num_arms)[2 * num_arms :]
-        scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
-        time, agents, squares, word = -1.0, -1.0, 0.0, np.uint64(0)
-        width = np.uintp(num_arms)  # unsigned: nothing counts from the end
+        totals = carray(scratch_at, 2 * num_arms + num_squares)
+        sums, counts = totals[:num_arms], totals[num_arms : 2 * num_arms]
+        squares = totals[2 * num_arms :]
+        values = carray(scratch_at, FIXED * num_arms)[(FIXED - 1) * num_arms :]
+        scratch = carray(scratch_at, 1 << 40)[FIXED * num_arms :]
+        time, agents, word = -1.0, -1.0, np.uint64(0)
+        width = np.uintp(2 * num_arms + num_squares)  # unsigned: nothing counts from the end
         for agent in range(start, end):
+            note = agent * MEMORY
+            if IS_CHECKED and memory[note + TROUBLE] > 0.0:
+                arms[agent] = 0
+                continue
             row, context = np.uintp(agent * row_stride), agent * context_stride
             is_new_time = contexts[context + TIME] != time or contexts[context + AGENTS] != agents
             time, agents = contexts[context + TIME], contexts[context + AGENTS]
             factor = contexts[context + FACTOR]
-            for k in range(np.uintp(2) * width):
+            for k in range(width):
                 totals[k] = factor * rows[row + k]
-            if squares_at >= 0:
-                squares = factor * rows[row + np.uintp(squares_at)]
             estimate = Estimate(sums, counts, time, agents, contexts[context + AHEAD], squares, ())
             numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
             if IS_RANDOM:
                 word = word_at(keys[agent], pull)
+            is_ready = True
             if READS_WORD or is_new_time or READS_ARMS:
-                prepare(estimate, word, numbers, scratch)
-            last = np.int64(memory[agent * MEMORY + LAST])
+                is_ready = prepare(estimate, word, numbers, scratch)
+            last = np.int64(memory[note + LAST])
             best = value(last, estimate, word, numbers, scratch)
             for k in range(num_arms):
                 values[k] = bound(k, estimate, word, numbers, scratch)
@@ -204,12 +228,14 @@ def by_bound(digest: str) -> Any:
                         enough = values[k] - ROUNDING * max(1.0, abs(values[k]))
                 else:
                     values[k] = -math.inf
-            arm = checked_best_of(values)
-            if arm < 0:
-                memory[agent * MEMORY + TROUBLE] = NO_NUMBER
-                arm = 0
+            if IS_CHECKED:
+                nan = first_nan(values) if is_ready else -1
+                if nan >= 0 or not is_ready:
+                    arms[agent] = fail(memory, note, NO_NUMBER, nan, pull)
+                    continue
+            arm = best_of(values)
             arms[agent] = arm
-            memory[agent * MEMORY + LAST] = arm
+            memory[note + LAST] = arm
         return 1
 
     return choose
@@ -236,6 +262,16 @@ def reaching(
 def bonus_index(total: float, count: float, radicand: float, least: float) -> float:
     """Return the index of one arm, +∞ without information."""
     return (total + math.sqrt(radicand)) / count if count > least else math.inf
+
+
+@inner
+def rootless(rows: Any, row: int, num_arms: Any, growth: float, offset: float, least: float) -> int:
+    """Return the lowest arm whose index is not a number, or −1."""
+    for k in range(num_arms):
+        count = rows[row + num_arms + k]
+        if count > least and not growth * count + offset >= 0.0:
+            return np.int64(k)  # type: ignore[return-value]  # an int to numba
+    return -1
 
 
 @inner(forceinline=True)
@@ -278,20 +314,23 @@ def by_bonus(digest: str) -> Any:
     def choose(
         rows_at: Any, row_stride: int, contexts_at: Any, context_stride: int, keys_at: Any,
         pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
-        arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
+        arms_at: Any, start: int, end: int, num_arms: int, num_squares: int,
     ) -> int:  # fmt: skip
         if num_arms <= 0 or num_arms >= MOST_ARMS:
             return len(digest)
         rows, contexts = carray(rows_at, 1), carray(contexts_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
         values, nothing = carray(scratch_at, num_arms), carray(scratch_at, 0)
-        scratch = carray(scratch_at, 1 << 40)[3 * num_arms :]
-        time, agents, word = -1.0, -1.0, np.uint64(0)
+        scratch = carray(scratch_at, 1 << 40)[FIXED * num_arms :]
+        time, agents, word, is_ready = -1.0, -1.0, np.uint64(0), True
         growth, offset, least, share = 0.0, 0.0, 0.0, 0.0
         width = np.uintp(num_arms)  # unsigned: nothing counts from the end
         settings = carray(numbers_at, (1 << 30, numbers_stride))
         for agent in range(np.uintp(start), np.uintp(end)):
             row, note = agent * np.uintp(row_stride), agent * np.uintp(MEMORY)
+            if IS_CHECKED and memory[note + _TROUBLE] > 0.0:
+                arms[agent] = 0
+                continue
             is_first, is_new_time = agent == np.uintp(start), False
             if is_first or context_stride > 0:
                 context = agent * np.uintp(context_stride)
@@ -301,12 +340,17 @@ def by_bonus(digest: str) -> Any:
                 share = 1.0 / contexts[context]
                 least = LEAST * agents * share
             if is_first or context_stride > 0 or numbers_stride > 0:
-                estimate = Estimate(nothing, nothing, time, agents, 1.0, 0.0, ())
+                estimate = Estimate(nothing, nothing, time, agents, 1.0, nothing, ())
                 numbers = settings[agent]
                 if is_new_time:
-                    prepare(estimate, word, numbers, scratch)
+                    is_ready = prepare(estimate, word, numbers, scratch)
                 growth, offset = bonus(estimate, numbers, scratch)
                 growth, offset = growth * share, offset * share * share
+            if IS_CHECKED and not (is_ready and growth >= 0.0 and offset >= 0.0):
+                nan = rootless(rows, row, width, growth, offset, least) if is_ready else -1
+                if nan >= 0 or not is_ready:
+                    arms[agent] = fail(memory, np.int64(note), NO_NUMBER, nan, pull)
+                    continue
             last, threshold = np.uintp(np.int64(memory[note])), memory[note + _LEVEL]
             count = rows[row + width + last]
             slack = ROUNDING * max(1.0, abs(threshold))
@@ -331,15 +375,15 @@ def by_features(digest: str) -> Any:
     """Return the form for an index on linear models, of which registers are made.
 
     The scratch begins with room for every model, (d + 1, d + 1) each, and for the values of the
-    arms; then come the features (agent, arm, d). `squares_at` is d.
+    arms; then come the features (agent, arm, d). `num_squares` is d.
     """
 
     def choose(
         rows_at: Any, row_stride: int, contexts_at: Any, context_stride: int, keys_at: Any,
         pull: int, numbers_at: Any, numbers_stride: int, memory_at: Any, scratch_at: Any,
-        arms_at: Any, start: int, end: int, num_arms: int, squares_at: int,
+        arms_at: Any, start: int, end: int, num_arms: int, num_squares: int,
     ) -> int:  # fmt: skip
-        size = squares_at
+        size = num_squares
         if num_arms <= 0 or num_arms >= MOST_ARMS or size <= 0 or size >= MOST_ARMS:
             return len(digest)
         width = size + size * (size + 1) // 2 + 1
@@ -359,18 +403,18 @@ def by_features(digest: str) -> Any:
             model = Model(each[:, size : width - 1], features, None)
             estimate = Estimate(
                 each[:, :size], each[:, width - 1], contexts[context + TIME],
-                contexts[context + AGENTS], contexts[context + AHEAD], 0.0, model,
+                contexts[context + AGENTS], contexts[context + AHEAD], (), model,
             )  # fmt: skip
             if IS_RANDOM:
                 word = word_at(keys[agent], pull)
             prepare(estimate, word, numbers, scratch)
             for k in range(num_arms):
                 values[k] = value(k, estimate, word, numbers, scratch)
-            arm = checked_best_of(values)
-            if arm < 0:
-                memory[agent * MEMORY + TROUBLE] = NO_NUMBER
-                arm = 0
-            arms[agent] = arm
+            nan = first_nan(values)
+            if nan >= 0:
+                arms[agent] = fail(memory, agent * MEMORY, NO_NUMBER, nan, pull)
+            else:
+                arms[agent] = best_of(values)
         return 1
 
     return choose
@@ -388,7 +432,7 @@ def explorations(digest: str) -> Any:
         nothing, word = carray(scratch_at, 0), np.uint64(0)
         is_plain = len(digest) > 0
         for r in range(rounds):
-            estimate = Estimate(nothing, nothing, times[r], agents, 1.0, 0.0, ())
+            estimate = Estimate(nothing, nothing, times[r], agents, 1.0, nothing, ())
             prepare(estimate, word, numbers, scratch)
             growth, offset = bonus(estimate, numbers, scratch)
             found[r] = growth

@@ -31,12 +31,8 @@ from coopbandits.core.index import Index
 from coopbandits.core.recommend import leader
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu import choice_forms, leaves
-from coopbandits.sim.cpu.choice_forms import (
-    RAISED,
-    TROUBLE,
-    best_of,
-    checked_best_of,
-)
+from coopbandits.sim.cpu.choice_forms import best_of
+from coopbandits.sim.cpu.guards import checked_value, guarded
 from coopbandits.sim.cpu.inner import alone, inner, no_collections
 from coopbandits.sim.digest import digest, names_in
 
@@ -157,6 +153,7 @@ def _filed(
         "READS_WORD": index.prepare_reads == "word",
         "READS_ARMS": index.prepare_reads == "arms",
         "IS_RANDOM": index.random,
+        "IS_CHECKED": not is_ours(index),  # tests hold ours to be numbers
         **flags,
         "LEAST": choice.NO_INFORMATION,
     }
@@ -169,7 +166,7 @@ def filed(
     """Return a form with somebody's functions put in, from memory, from disk, or compiled now."""
     key = _digest_of(form, functions, constants)
     if key not in _made:
-        scope = {name: _compiled(function) for name, function in functions.items()}
+        scope = _scope(functions, constants.get("IS_CHECKED"))
         source = form(key)
         made = FunctionType(
             source.__code__,
@@ -185,6 +182,24 @@ def filed(
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise CannotCompileError(_sentence(lines)) from error
     return _made[key]
+
+
+def _scope(functions: dict[str, Any], is_checked: bool | None) -> dict[str, Any]:
+    """Return functions compiled: those of a custom index guarded, others as they are."""
+    if is_checked:
+        return {name: guarded(name, _compiled(each, True)) for name, each in functions.items()}
+    scope = {name: _compiled(function, False) for name, function in functions.items()}
+    if is_checked is not None:
+        scope["prepare"] = _succeeding(scope["prepare"])
+    return scope
+
+
+def _succeeding(prepare: Any) -> Any:
+    def done(estimate: Any, word: Any, numbers: Any, scratch: Any) -> bool:
+        prepare(estimate, word, numbers, scratch)
+        return True
+
+    return inner(done, forceinline=True)
 
 
 def _digest_of(form: Any, functions: dict[str, Any], constants: dict[str, Any]) -> str:
@@ -220,53 +235,55 @@ def _ingredients(index: Index) -> tuple[Any, dict[str, Any]]:
 
 def _plain(index: Index) -> tuple[Any, dict[str, Any]]:
     """Return the form that looks at every arm, and the functions in it."""
-    largest = _largest if is_ours(index) else _checked_largest  # tests hold ours to be numbers
     functions: dict[str, Any] = {"prepare": index.prepare, "value": index.value}
-    return choice_forms.by_value, {**functions, "pick": index.pick or largest}
+    return choice_forms.by_value, {**functions, "pick": index.pick or _largest}
 
 
 def _largest(values: Any, estimate: Any, word: Any, numbers: Any, scratch: Any) -> Any:
     return best_of(values)
 
 
-def _checked_largest(values: Any, estimate: Any, word: Any, numbers: Any, scratch: Any) -> Any:
-    return checked_best_of(values)
-
-
-def _compiled(function: Any, within: frozenset[str] = frozenset()) -> Any:
+def _compiled(function: Any, is_checked: bool, within: frozenset[str] = frozenset()) -> Any:
     """Return a function compiled, and all plain functions that it calls by name.
 
-    `within` are those for which it is needed: a function that calls itself would have no end.
+    One that `is_checked` raises where Python would, unless it is ours. `within` are those for which
+    it is needed: a function that calls itself would have no end.
     """
     if function in _LEAVES:
         return _LEAVES[function]
     if not isinstance(function, FunctionType):
         return function
-    key = digest(function)
+    key = digest((function, is_checked))
     if key in within:
         raise CannotCompileError(f"function {function.__name__} calls itself")
     if key not in _inner:
-        copy = _with_compiled_names(function, within | {key})
+        is_checked = is_checked and not _is_of_package(function)
+        copy = _with_compiled_names(function, is_checked, within | {key})
         # Of what is wrong with somebody's own function, numba speaks more clearly than `inner`.
         make = inner if _is_of_package(function) else alone
-        _inner[key] = make(copy, forceinline=True)
+        model = {"error_model": "python"} if is_checked else {}
+        _inner[key] = make(copy, forceinline=True, **model)
     return _inner[key]
 
 
-def _with_compiled_names(function: FunctionType, within: frozenset[str]) -> FunctionType:
+def _with_compiled_names(
+    function: FunctionType, is_checked: bool, within: frozenset[str]
+) -> FunctionType:
     """Return a copy of a function that calls others in their compiled form."""
+
+    def compiled_value(value: Any) -> Any:
+        if isinstance(value, FunctionType):
+            return _compiled(value, is_checked, within)
+        return checked_value(value) if is_checked else value
+
     # numba imports the module of what it filed: one that is there wherever this is.
     scope = {**function.__globals__, "__name__": __name__}
     for name in sorted(set(names_in(function.__code__)) & function.__globals__.keys()):
-        scope[name] = _compiled_value(function.__globals__[name], within)
+        scope[name] = compiled_value(function.__globals__[name])
     cells = tuple(
-        CellType(_compiled_value(cell.cell_contents, within)) for cell in function.__closure__ or ()
+        CellType(compiled_value(cell.cell_contents)) for cell in function.__closure__ or ()
     )
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
-
-
-def _compiled_value(value: Any, within: frozenset[str]) -> Any:
-    return _compiled(value, within) if isinstance(value, FunctionType) else value
 
 
 @contextlib.contextmanager
@@ -285,7 +302,7 @@ def _lock() -> Iterator[None]:
 def choose(
     typing: Any, address: Any, rows: Any, row_stride: Any, contexts: Any, context_stride: Any,
     keys: Any, pull: Any, numbers: Any, numbers_stride: Any, memory: Any, scratch: Any, arms: Any,
-    start: Any, end: Any, num_arms: Any, squares_at: Any,
+    start: Any, end: Any, num_arms: Any, num_squares: Any,
 ) -> Any:  # fmt: skip
     """Call the choice at an address for agents start … end − 1; arrays are contiguous."""
     del typing
@@ -302,21 +319,13 @@ def choose(
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         given, kinds = [], []
-        noted = context.make_array(sig.args[9])(context, builder, args[9])
         for value, kind in zip(args[1:], sig.args[1:], strict=True):
             is_array = isinstance(kind, types.Array)
             if is_array:
                 value = context.make_array(kind)(context, builder, value).data
             given.append(value)
             kinds.append(value.type)
-        whole = ir.IntType(64)
-        function = ir.FunctionType(whole, kinds)
-        done = builder.call(builder.inttoptr(args[0], function.as_pointer()), given)
-        # A C function cannot raise: where an index did, the call comes back with 0.
-        with builder.if_then(builder.icmp_signed("==", done, whole(0)), likely=False):
-            width = builder.extract_value(noted.shape, 1)
-            note = builder.add(builder.mul(given[11], width), whole(TROUBLE))
-            builder.store(ir.DoubleType()(RAISED), builder.gep(given[8], [note]))
-        return done
+        function = ir.FunctionType(ir.IntType(64), kinds)
+        return builder.call(builder.inttoptr(args[0], function.as_pointer()), given)
 
     return signature, generate

@@ -34,6 +34,7 @@ from coopbandits.sim.cpu.leaves import (
     reward_from_variate,
     segment_of,
     set_row,
+    square_place,
     table_of,
     variate,
     word_at,
@@ -404,5 +405,5 @@ def _add(
 ) -> None:
     totals[agent, arm] += times * reward
     totals[agent, num_arms + arm] += times
-    if squares >= 0:
-        totals[agent, squares] += times * reward * reward
+    if squares > 0:
+        totals[agent, square_place(num_arms, squares, arm)] += times * reward * reward

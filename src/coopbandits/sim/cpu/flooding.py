@@ -27,6 +27,7 @@ from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
     segment_of,
+    square_place,
     variate,
     word_at,
 )
@@ -203,5 +204,5 @@ def _hear(
             arm, reward = arms[row, other], rewards[row, other]
             known[agent, arm] += reward
             known[agent, num_arms + arm] += 1.0
-            if squares >= 0:
-                known[agent, squares] += reward * reward
+            if squares > 0:
+                known[agent, square_place(num_arms, squares, arm)] += reward * reward

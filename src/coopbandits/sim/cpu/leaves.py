@@ -238,6 +238,12 @@ def segment_end(starts: Any, period: int, done: int) -> int:
     return done - within + period if period > 0 else FOREVER
 
 
+@inner(forceinline=True)
+def square_place(num_arms: int, squares: int, arm: int) -> int:
+    """Return the register to which the squares of an arm's rewards add; see `Layout.squares`."""
+    return 2 * num_arms + (arm if squares > 1 else 0)
+
+
 @kernel
 def best_arm(values: Vector) -> int:
     """Return the lowest arm within rounding of the largest value; see `core.choice.best_arm`."""

@@ -17,6 +17,7 @@ from coopbandits.sim.cpu.leaves import (
     reward_from_variate,
     segment_of,
     set_row,
+    square_place,
     variate,
     word_at,
 )
@@ -145,8 +146,8 @@ def hold(world: Any, own: Any, books: Any, lasts: Any, acts: Any, squares: int, 
         for mass in (books.held, books.meanwhile):
             mass[agent, arm] += u
             mass[agent, num_arms + arm] += 1.0
-            if squares >= 0:
-                mass[agent, squares] += u * u
+            if squares > 0:
+                mass[agent, square_place(num_arms, squares, arm)] += u * u
             mass[agent, last] += elapsed
 
 

@@ -22,6 +22,7 @@ from coopbandits.sim.cpu.leaves import (
     reward_from_variate,
     segment_end,
     segment_of,
+    square_place,
     table_of,
     uniform,
     variate,
@@ -150,10 +151,11 @@ def _play_block(
             if reading.own_pulls:
                 totals[0, arm] += reading.weight * weights[r] * u
                 totals[0, num_arms + arm] += reading.weight * weights[r]
-            if squares >= 0:
-                fresh[agent, squares] += weights[r] * u * u
+            if squares > 0:
+                square = square_place(num_arms, squares, arm)
+                fresh[agent, square] += weights[r] * u * u
                 if reading.own_pulls:
-                    totals[0, squares] += reading.weight * weights[r] * u * u
+                    totals[0, square] += reading.weight * weights[r] * u * u
             if made.shape[0] > 0:
                 made[agent, arm] += 1
             enter(counts, rewards, arms, agent, span.slot + at, arm, done, done + 1, u)
@@ -442,8 +444,8 @@ def _play_round(
         rewards[agent] = u
         fresh[agent, arm] += weight * u
         fresh[agent, num_arms + arm] += weight
-        if rule.squares >= 0:
-            fresh[agent, rule.squares] += weight * u * u
+        if rule.squares > 0:
+            fresh[agent, square_place(num_arms, rule.squares, arm)] += weight * u * u
         if made.shape[0] > 0:
             made[agent, arm] += 1
         enter(
@@ -484,5 +486,5 @@ def _settle(
 ) -> None:
     settled[arm] += weight * reward
     settled[num_arms + arm] += weight
-    if squares >= 0:
-        settled[squares] += weight * reward * reward
+    if squares > 0:
+        settled[square_place(num_arms, squares, arm)] += weight * reward * reward

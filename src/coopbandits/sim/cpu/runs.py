@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,11 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.choice_forms import (
     FIXED,
+    LAST,
+    LEVEL,
     MEMORY,
     NO_ARM,
     NO_NUMBER,
-    RAISED,
     STOP_ARM,
     STOP_MEMORY,
     STOP_ROUND,
@@ -25,16 +26,19 @@ from coopbandits.sim.cpu.choices import compiled_choice, declares_bonus, explora
 from coopbandits.sim.cpu.world import make_tally, make_world, write_record
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.reference import play_again
 
 Rows = NDArray[np.float64]
 """Registers of every agent: (run, agent, size)."""
 
 
 TROUBLES = {
-    NO_NUMBER: "gave a value that is not a number; repair the index",
-    NO_ARM: "picked an arm that does not exist; repair its pick",
-    RAISED: 'raised an error in compiled code; see which with engine="reference"',
+    NO_NUMBER: "raised an error or returned NaN",
+    NO_ARM: "raised an error in pick, or picked an arm that must not be played",
 }
+
+REPLAYED = 200_000
+"""Agent-rounds that are played again in plain Python at most, to see how an index failed: 20 s."""
 
 
 class Rule(NamedTuple):
@@ -47,7 +51,7 @@ class Rule(NamedTuple):
     numbers_stride : int
         Distance between the numbers of two agents; 0 where all share one row.
     num_arms, squares : int
-        K, and the place of the sum of squares among the registers, or −1.
+        K, and the number of sums of squares behind the counts: 0, 1 or K.
     scratch : int
         Size of the choice's scratch.
     random : bool
@@ -88,7 +92,7 @@ class Runs:
     """
 
     def __init__(self, parts: Parts, task: Task, runs: range, tick: Tick) -> None:
-        self.parts, self.task, self.tick = parts, task, tick
+        self.parts, self.task, self.runs, self.tick = parts, task, runs, tick
         self.discount: float = getattr(parts.aggregation, "discount", 1.0)
         registers = parts.statistic.registers(task.problem.num_arms)
         assert registers.layout is not None  # noqa: S101  no other statistic is played here
@@ -140,11 +144,24 @@ class Runs:
                 f"reward of {type(problem).__name__} raised an error or paid what is no finite "
                 'number in compiled code; see which with engine="reference"'
             )
-        trouble = float(self.memory[..., TROUBLE].max(initial=0.0))
-        if trouble > 0.0:
-            raise InputError(f"index {self.parts.index.spelling} {TROUBLES[trouble]}")
+        if self.memory[..., TROUBLE].any():
+            self._raise_failure()
         self.done += rounds
         self.tick(rounds * self.shape[0] * self.shape[1])
+
+    def _raise_failure(self) -> NoReturn:
+        """Raise what the reference engine does where the index of some agent failed first."""
+        row = int(self.memory[..., TROUBLE].any(axis=1).argmax())
+        notes, run = self.memory[row], self.runs[row]
+        agent = int(np.where(notes[:, TROUBLE] > 0.0, notes[:, LEVEL], np.inf).argmin())
+        arm, done, trouble = notes[agent, LAST], int(notes[agent, LEVEL]), notes[agent, TROUBLE]
+        if (done + 1) * self.shape[1] <= REPLAYED:
+            play_again(self.task, run, done + 1)
+        of_arm = f" for arm {arm:g}" if arm >= 0 else ""
+        raise InputError(
+            f"agent {agent} in round {done + 1} of run {run}: index {self.parts.index.spelling} "
+            f'{TROUBLES[trouble]}{of_arm}; find the line with engine="reference"'
+        )
 
     def take_fresh(self, used_up: Rows) -> Rows:
         """Return the pulls since the last call; `used_up` becomes the next buffer.
@@ -191,7 +208,7 @@ def explorations_of(
     """
     index, numbers = parts.index, index_numbers(parts, task)
     layout = parts.statistic.registers(task.problem.num_arms).layout
-    squares = layout is None or layout.squares >= 0
+    squares = layout is None or layout.squares > 0
     if len(numbers) > 1 or squares or not declares_bonus(index):
         return None
     found = explorations(index, times, num_agents, numbers)

@@ -19,6 +19,7 @@ from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
     segment_of,
+    square_place,
     variate,
     word_at,
 )
@@ -144,9 +145,10 @@ def pull(
         totals[agent, arm] += weight * u
         own[agent, num_arms + arm] += weight
         totals[agent, num_arms + arm] += weight
-        if squares >= 0:
-            own[agent, squares] += weight * u * u
-            totals[agent, squares] += weight * u * u
+        if squares > 0:
+            square = square_place(num_arms, squares, arm)
+            own[agent, square] += weight * u * u
+            totals[agent, square] += weight * u * u
         own[agent, last] += elapsed
         totals[agent, last] += elapsed
         fresh[agent, num_arms + arm] += 1.0

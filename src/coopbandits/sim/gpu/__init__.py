@@ -64,7 +64,7 @@ def obstacle(task: Task) -> str | None:
 
 def _no_setting(parts: Parts, task: Task) -> str | None:
     aggregation, layout = parts.aggregation, parts.statistic.registers(task.problem.num_arms).layout
-    if layout is None or layout.squares >= 0:
+    if layout is None or layout.squares > 0:
         return f" for statistic {parts.statistic.spelling}"
     if isinstance(aggregation, CentralTotals) and (missing := central.obstacle(parts, task)):
         return missing

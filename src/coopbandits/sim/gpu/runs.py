@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
 from coopbandits.core.streams import stream_keys
+from coopbandits.sim import cpu
 from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
 from coopbandits.sim.gpu.backend import Backend, Launch, Program
 from coopbandits.sim.gpu.source import program
@@ -27,6 +28,9 @@ FAN = 64
 
 COLLECTED = 1 << 22
 """Bytes of recorded rounds worth a copy of their own."""
+
+REPLAYED = 100_000_000
+"""Agent-rounds that the CPU engine plays again at most, to see how an index failed: a minute."""
 
 COPIERS, MANY_RUNS = 8, 8192
 """Threads that sort what is fetched into the record, and the fewest runs worth waking them."""
@@ -74,6 +78,7 @@ class DeviceRuns:
         weigh: Weigh = units_of_the_start,
     ) -> None:
         self.parts, self.task, self.tick, self.backend = parts, task, tick, backend
+        self.runs = runs
         self.num_runs, self.num_agents = len(runs), task.network.num_agents
         self.num_arms, self.everywhere = task.problem.num_arms, len(runs) * self.num_agents
         self.real = real_of(task)
@@ -193,13 +198,22 @@ class DeviceRuns:
             self.backend.touch(touched)
         self._collect(record)
         if trouble := int(load(self.trouble)[0]):
-            raise InputError(f"index {self.parts.index.spelling} {TROUBLES[float(trouble)]}")
+            self._raise_failure(TROUBLES[float(trouble)])
         if task.keep:
             made = load(self.made).reshape(self.num_agents, self.num_runs, -1)
             record.agent_pulls[:] = made.transpose(1, 0, 2)
         if task.keep == "arms":
             record.arms[:] = load(self.arms).reshape(record.arms.shape)
         return record
+
+    def _raise_failure(self, what: str) -> NoReturn:
+        """Raise what the CPU engine does, which knows agent, round and arm."""
+        if self.everywhere * self.task.horizon <= REPLAYED:
+            cpu.ENGINE.play(self.task, self.runs, lambda _: None)
+        raise InputError(
+            f"index {self.parts.index.spelling} {what}; see where with fewer agents, rounds or "
+            'runs, or with engine="cpu"'
+        )
 
     def _collect(self, record: Record) -> None:
         """Fetch recorded rounds, a few MB at a time, as soon as they are there."""

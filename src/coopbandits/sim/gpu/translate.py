@@ -17,6 +17,7 @@ from typing import Any
 
 from coopbandits.core import draws
 from coopbandits.core.index import Index, NormalDraw
+from coopbandits.core.spelling import SHIPPED, is_ours
 
 LEAVES = {
     draws.word_at: "word_at",
@@ -57,20 +58,34 @@ MATH = (
 TYPES = {"float": "real", "int": "long long", "bool": "bool", "None": "void"}
 
 
+CHECKS = """
+    bool raised = false;  // whether plain Python would have raised an error
+    __device__ __forceinline__ real quotient(real a, real b) {
+        raised |= b == real(0);
+        return a / b;
+    }
+    __device__ __forceinline__ real checked(real found, real x, real y = 0) {
+        raised |= found - found != real(0) && x - x == real(0) && y - y == real(0);
+        return found;
+    }
+"""
+"""What custom indices divide and compute with, as `sim.cpu.guards` does for the CPU engine."""
+
+
 class CannotTranslateError(Exception):
     """A function is outside what is translated; the message says where."""
 
 
 def draws_one(index: Index) -> bool:
     """Return whether an index draws one normal per arm, whatever it has seen."""
-    book = _booked(index.prepare, index.value, index.pick)
+    book = _booked(index.prepare, index.value, index.pick, not is_ours(index))
     draws_each = index.pick is None and (book.draws["prepare"], book.draws["value"]) == (0, 1)
     return draws_each and "value" not in book.branching
 
 
 @cache
-def _booked(prepare: Any, value: Any, pick: Any) -> _Book:
-    book = _Book()
+def _booked(prepare: Any, value: Any, pick: Any, is_checked: bool) -> _Book:
+    book = _Book(is_checked)
     for name, function in (("prepare", prepare), ("value", value), ("pick", pick)):
         if function is not None:
             book.add(function, name)
@@ -79,7 +94,7 @@ def _booked(prepare: Any, value: Any, pick: Any) -> _Book:
 
 def index_source(index: Index) -> str:
     """Return the functions of an index as the C++ class `Index`, and how it draws."""
-    book = _booked(index.prepare, index.value, index.pick)
+    book = _booked(index.prepare, index.value, index.pick, not is_ours(index))
     body = textwrap.indent("\n".join(book.texts), "    ")
     return (
         f"#define ONE_NORMAL {int(draws_one(index))}\n"
@@ -87,14 +102,18 @@ def index_source(index: Index) -> str:
         '#include "draws.h"\n'
         "template <bool ASKS>\nstruct Index : Draws<ASKS> {\n"
         "    __device__ explicit Index(const real2* cubics_) : Draws<ASKS>(cubics_) {}\n"
-        f"{body}\n}};\n"
+        f"{CHECKS if book.is_checked else ''}{body}\n}};\n"
     )
 
 
 class _Book:
-    """All functions translated so far, each with the name it has in C++."""
+    """All functions translated so far, each with the name it has in C++.
 
-    def __init__(self) -> None:
+    If it `is_checked`, they note where Python would raise, unless they are ours.
+    """
+
+    def __init__(self, is_checked: bool) -> None:
+        self.is_checked = is_checked
         self.names: dict[Any, str] = {}
         self.returns: dict[str, str] = {}
         self.draws: dict[str, int] = {}
@@ -122,6 +141,7 @@ class _Function:
 
     def __init__(self, function: FunctionType, name: str, book: _Book) -> None:
         self.function, self.name, self.book = function, name, book
+        self.is_checked = book.is_checked and not function.__module__.startswith(SHIPPED)
         try:
             source = textwrap.dedent(inspect.getsource(function))
         except (OSError, TypeError) as error:
@@ -189,8 +209,9 @@ class _Function:
             case ast.AugAssign(target=target, op=op, value=value) if type(op) in (
                 ast.Add, ast.Sub, ast.Mult, ast.Div
             ):  # fmt: skip
-                sign = "/" if isinstance(op, ast.Div) else OPERATORS[type(op)]
-                return [f"{self._(target)} {sign}= {self._(value)};"]
+                if isinstance(op, ast.Div):
+                    return [f"{self._(target)} = {self._quotient(target, value)};"]
+                return [f"{self._(target)} {OPERATORS[type(op)]}= {self._(value)};"]
             case ast.If(test=test, body=body, orelse=orelse):
                 lines = [f"if ({self._(test)}) {{", *_inside(self._block(body)), "}"]
                 return [*lines, "else {", *_inside(self._block(orelse)), "}"] if orelse else lines
@@ -322,10 +343,10 @@ class _Function:
                 left=ast.Constant(value=1.0),
                 op=ast.Div(),
                 right=ast.Call(func=ast.Attribute(attr="sqrt") as func, args=[under]),
-            ) if self._global(func.value) is math:
+            ) if self._global(func.value) is math and not self.is_checked:
                 return f"rsqrt(real({self._(under)}))"  # cheaper on a device, in one
             case ast.BinOp(left=left, op=ast.Div(), right=right):
-                return f"(real({self._(left)}) / real({self._(right)}))"
+                return self._quotient(left, right)
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
                 return self._power(left, right)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
@@ -351,7 +372,20 @@ class _Function:
     def _power(self, base: ast.expr, exponent: ast.expr) -> str:
         if isinstance(exponent, ast.Constant) and exponent.value == 2:
             return f"({self._(base)} * {self._(base)})"
-        return f"::pow(real({self._(base)}), real({self._(exponent)}))"
+        return self._math("pow", [self._(base), self._(exponent)])
+
+    def _quotient(self, left: ast.expr, right: ast.expr) -> str:
+        if self.is_checked:
+            return f"this->quotient(real({self._(left)}), real({self._(right)}))"
+        return f"(real({self._(left)}) / real({self._(right)}))"
+
+    def _math(self, name: str, texts: list[str]) -> str:
+        given = ", ".join(f"real({text})" for text in texts)
+        return (
+            f"this->checked(::{name}({given}), {given})"
+            if self.is_checked
+            else f"::{name}({given})"
+        )
 
     def _compare(self, left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> str:
         sides, tests = [left, *others], []
@@ -369,6 +403,8 @@ class _Function:
             "values",
         ):
             return "K"
+        if function is len and ast.unparse(given[0]) == "estimate.squares":
+            return "0"  # statistics with squares have no kernel
         if function in (min, max) and len(texts) > 1:
             name, nested = ("smaller" if function is min else "larger"), texts[0]
             for text in texts[1:]:
@@ -382,7 +418,7 @@ class _Function:
             and self._global(func.value) is math
             and func.attr in MATH
         ):
-            return f"::{func.attr}({', '.join(f'real({text})' for text in texts)})"
+            return self._math(func.attr, texts)
         if isinstance(function, FunctionType):
             name = self.book.add(function)
             self.draws += self.per_call * DRAWS.get(name, self.book.draws.get(name, 0))

@@ -18,11 +18,12 @@ struct Counts {
 struct Estimate {
     Sums sums;
     Counts counts;
-    real time, num_agents, anticipation, squares;
+    real time, num_agents, anticipation;
+    const real* squares;  // none here: statistics with squares have no kernel
 };
 __device__ __forceinline__ Estimate estimate_of(const real2* at, int stride, real factor,
                                                 real time, real num_agents) {
-    return {{at, stride, factor}, {at, stride, factor}, time, num_agents, real(1), real(0)};
+    return {{at, stride, factor}, {at, stride, factor}, time, num_agents, real(1), nullptr};
 }
 
 template <class A, class B>
@@ -54,8 +55,14 @@ __device__ __noinline__ int choose_by_all(const Estimate& estimate, word_t word,
         values[k] = whole.value(k, estimate, word, numbers, scratch);
         if (values[k] != values[k]) *trouble = 1;
     }
+#if !IS_OURS
+    if (whole.raised) *trouble = 1;
+#endif
 #if HAS_PICK
     int arm = int(whole.pick(values, estimate, word, numbers, scratch));
+#if !IS_OURS
+    if (whole.raised) arm = -1;
+#endif
     if (arm >= 0 && arm < K) return arm;
     *trouble = 2;
     return 0;

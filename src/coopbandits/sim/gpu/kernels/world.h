@@ -18,7 +18,7 @@ struct Tally {
     double* noted;               // (LINES, slots of this span, agents·runs) the same at its stops
     int* arms;                   // (runs, agents, horizon) where kept
     int* made;                   // (agents·runs, K) where kept
-    int* trouble;                // 1: a value is no number; 2: an arm was picked that there is not
+    int* trouble;                // 1: an index raised an error or is NaN; 2: its pick failed
     long long horizon;
 };
 struct Span {
