@@ -53,13 +53,7 @@ class Outcome:
         rows: list[tuple[str, ...]] = [("series", "x", "y, mean [95 % interval]")]
         for series in self.series:
             for x, values in zip(series.x, series.values, strict=True):
-                rows.append(
-                    (
-                        series.label,
-                        f"{x:.6g}",
-                        mean_text(values),
-                    )
-                )
+                rows.append((series.label, f"{x:.6g}", mean_text(values)))
         return rows
 
     def csv(self) -> str:
