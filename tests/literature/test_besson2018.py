@@ -42,7 +42,7 @@ def test_selfish_takes_a_collision_for_a_reward_of_zero_and_plays_the_best() -> 
 @pytest.mark.plays
 def test_rand_top_m_learns_as_mc_top_m_does_and_selfish_collides_more() -> None:
     results = {
-        kind: play_collisions(MEANS, kind, players=2, horizon=500, runs=6)
+        kind: play_collisions(MEANS, kind, players=2, horizon=500, runs=4)
         for kind in (RandTopM, MCTopM, Selfish)
     }
     regret = {kind.name: result.regret.mean() for kind, result in results.items()}

@@ -75,4 +75,4 @@ def test_bad_input() -> None:
     with pytest.raises(InputError, match="bid_rounds is 0"):
         ducb4([[0.5, 0.5]] * 2, horizon=10, bid_rounds=0)
     with pytest.raises(InputError, match=r"means have shape \(2,\); give one row per agent with"):
-        ducb4([0.5, 0.5], horizon=10)  # type: ignore[list-item]
+        ducb4([0.5, 0.5], horizon=10)

@@ -105,7 +105,7 @@ def test_regret_is_logarithmic_and_linear_in_the_number_of_actions() -> None:
 
 
 def test_bad_input_and_seeds() -> None:
-    with pytest.raises(InputError, match=r"means have shape \(2, 3\); give an array of numbers"):
+    with pytest.raises(InputError, match=r"means have shape \(2, 3\); give one axis per agent"):
         global_feedback([[0.1, 0.2, 0.3]] * 2, 10)
     with pytest.raises(InputError, match="unknown rule 'both'"):
         global_feedback(TRAP, 10, rule="both")

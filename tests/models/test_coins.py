@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -51,6 +53,13 @@ def test_tables_of_means_are_checked() -> None:
         vary([0.9, 0.5], 2, 0.2)
     with pytest.raises(InputError, match=r"so give a number from 0 to 0\.1"):
         vary([0.9, 0.5], 2, -1)
-    for wrong in ([[0.5]], [[0.5, 1.5]], [0.5, 0.4]):
-        with pytest.raises(InputError, match="give one row per agent with at least two numbers"):
-            read_table(wrong)  # type: ignore[arg-type]
+    for wrong in ([[0.5]], [0.5, 0.4], np.zeros((0, 3))):
+        with pytest.raises(InputError, match="give one row per agent with a number for each of at"):
+            read_table(wrong)
+    with pytest.raises(InputError, match=r"a mean is 1\.5; give numbers from 0 to 1"):
+        read_table([[0.5, 1.5]])
+    with pytest.raises(InputError, match="a mean is nan"):
+        read_table([[0.5, math.nan]])
+    for rows in ([[0.5, 0.4], [0.5]], [["a", "b"]]):
+        with pytest.raises(InputError, match="means are not an array of numbers; give numbers"):
+            read_table(rows)

@@ -24,7 +24,7 @@ their sources, and each user of the group reaches one of them by a chain of hone
 length :math:`O(\ln N)`. A user bets on 2s sources instead of K resources, and no user needs to
 trust another: who announces bad resources loses weight with each user that asks.
 
-**Guarantee** (the paper's): if the number of honest users is at least a constant fraction of the
+**Guarantee** (the abstract's): if the number of honest users is at least a constant fraction of the
 number of resources, expected regret per user is linear in the number of groups and logarithmic in
 the number of resources. A user alone has a regret polynomial in the number of resources
 (:math:`\sqrt{2TK\ln K}` with this algorithm).
@@ -40,12 +40,11 @@ theorem covers this form.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
@@ -57,7 +56,7 @@ Places = NDArray[np.int64]
 
 
 def collaborate(
-    means: Sequence[Sequence[float]] | Floats,
+    means: ArrayLike,
     users: int,
     horizon: int,
     liars: int = 0,

@@ -20,9 +20,9 @@ While the matching stays the same, frames are at powers of two, so their number 
 the time between changes. Changes are caused by plays of bad matchings, of which there are
 :math:`O(\ln T)`; together that is :math:`O(\ln^2 T)` frames.
 
-**Guarantee** (the paper's): expected regret :math:`O(\ln^2 T)` if the smallest difference between
-two matchings is known, so that ε can be chosen below it divided by M + 1; otherwise ε decreases
-slowly and regret is *near* :math:`O(\ln^2 T)`.
+**Guarantee** (the abstract's): expected regret grows at most as near-:math:`O(\ln^2 T)`. "Near" is,
+as far as we remember, for ε that decreases slowly where the smallest difference between two
+matchings is not known.
 
 **Differs from the paper.** The text was not available: frames, index and interrupt phase are from
 memory. Players bid in turn instead of in parallel, ε is fixed, and a bid takes `bid_rounds` rounds
@@ -34,11 +34,11 @@ whatever its precision. Markovian rewards are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coopbandits.literature.matching import Matched, Table, matched, require_matching
 from coopbandits.models.catalogue import (
@@ -48,12 +48,12 @@ from coopbandits.models.catalogue import (
     regret_lines,
     traffic_lines,
 )
-from coopbandits.models.coins import Dice, Floats, read_table, vary
+from coopbandits.models.coins import Dice, read_table, vary
 from coopbandits.results.statistics import mean_text
 
 
 def ducb4(
-    means: Sequence[Sequence[float]] | Floats,
+    means: ArrayLike,
     horizon: int,
     step: float = 0.05,
     bid_rounds: int = 1,

@@ -19,8 +19,8 @@ After epoch l every arm has about :math:`γ l^{1+δ}` samples; the probability o
 where the smallest difference c between matchings is not known. With δ = 0 it is finite only if γ
 is large enough for this difference.
 
-**Guarantee** (the paper's): expected regret :math:`O(\ln^{1+δ} T)`, and :math:`O(\ln T)` with δ = 0
-and γ chosen by the smallest difference; dUCB4's is near :math:`O(\ln^2 T)`.
+**Guarantee** (the abstract's): expected regret grows at most as :math:`O(\ln^{1+δ} T)`, and as
+:math:`O(\ln T)` under an assumption, which we take to be a known smallest difference.
 
 **Differs from the paper.** The text was not available: how exploration grows is derived from the
 abstract's rate. Players bid in turn, ε is fixed, a bid takes `bid_rounds` rounds, and rewards of
@@ -32,19 +32,20 @@ the exploitation phase are not used. E³-TS, with posterior draws, is left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
+
+from numpy.typing import ArrayLike
 
 from coopbandits.core.errors import InputError
 from coopbandits.literature.kalathil2014 import matching_lines
 from coopbandits.literature.matching import Matched, Table, matched, require_matching
 from coopbandits.models.catalogue import Lines, Model, Played
-from coopbandits.models.coins import Dice, Floats, read_table, vary
+from coopbandits.models.coins import Dice, read_table, vary
 
 
 def de3(
-    means: Sequence[Sequence[float]] | Floats,
+    means: ArrayLike,
     horizon: int,
     explore: int = 4,
     growth: float = 0.5,

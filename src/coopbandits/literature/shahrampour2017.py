@@ -30,7 +30,7 @@ value. A reward that is s rounds old has reached agent i with weights
 
 On a complete graph with weights 1/N both vanish, and the rule is UCB1 with N rewards per pull.
 
-**Guarantee** (the paper's): regret grows logarithmically with T and inversely with the spectral
+**Guarantee** (the abstract's): regret grows logarithmically with T and inversely with the spectral
 gap 1 − λ; on a complete graph it is that of one player divided by N.
 
 **Differs from the paper.** The text was not available: consensus, confidence bound and ties are
@@ -42,11 +42,11 @@ derived here. Only the abstract's claims are the paper's.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coopbandits.core.choice import best_arms
 from coopbandits.core.errors import InputError
@@ -75,7 +75,7 @@ def confidence(agents: int, lambda2: float) -> Confidence:
 
 
 def majority_vote(
-    means: Sequence[Sequence[float]] | Floats,
+    means: ArrayLike,
     network: Network,
     horizon: int,
     runs: int = 1,

@@ -30,7 +30,7 @@ After m phases a mean of rewards in [0, 1] with errors in [−w, w] is off by Δ
 below :math:`2\exp(-mΔ^2/(2(1 + 2w)^2))`, so that mistakes are summable for
 :math:`A > 2(1 + 2w)^2/Δ^2`, Δ being the smallest difference that counts.
 
-**Guarantee** (the paper's): regret is logarithmic in T; it is linear in the number of joint
+**Guarantee** (the abstract's): regret is logarithmic in T; it is linear in the number of joint
 actions in general, and linear in the number of actions of all agents together if the reward is
 fully informative.
 
@@ -55,7 +55,7 @@ from coopbandits.core.checks import require_positive
 from coopbandits.core.choice import best_arms
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.models.catalogue import Lines, Model, Played, regret_lines, traffic_lines
-from coopbandits.models.coins import Dice, Floats, read_means, require_sizes
+from coopbandits.models.coins import Dice, Floats, read_chances, read_means, require_sizes
 from coopbandits.models.outcome import Outcome, silence
 
 MOST_JOINT_ACTIONS = 10**6
@@ -96,12 +96,12 @@ def global_feedback(
     >>> bool(result.regret[0] < 2000 * 0.4), result.messages.tolist()
     (True, [0])
     """
-    chances = np.asarray(means, dtype=np.float64)
+    chances = read_chances(means)
     lengths = set(chances.shape)
-    if len(lengths) != 1 or min(lengths) < 2 or not ((chances >= 0.0) & (chances <= 1.0)).all():
+    if len(lengths) != 1 or min(lengths) < 2:
         raise InputError(
-            f"means have shape {chances.shape}; give an array of numbers from 0 to 1 with one "
-            "axis per agent, all of the same length, at least 2"
+            f"means have shape {chances.shape}; give one axis per agent, all of the same length, "
+            "at least 2"
         )
     require_sizes(horizon=horizon, runs=runs, seed=seed)
     require_positive("exploration", exploration)

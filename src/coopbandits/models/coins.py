@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from coopbandits.core.checks import require_count, require_number
 from coopbandits.core.draws import stream_key, uniform_of, uniforms, word_at, words
@@ -59,13 +59,27 @@ def read_means(means: Sequence[float]) -> Floats:
     return found
 
 
-def read_table(means: Sequence[Sequence[float]] | Floats) -> Floats:
-    """Return a table of reward probabilities, one row per agent and one column per arm."""
-    found = np.asarray(means, dtype=np.float64)
-    if found.ndim != 2 or found.shape[1] < 2 or not ((found >= 0.0) & (found <= 1.0)).all():
+def read_chances(means: ArrayLike) -> Floats:
+    """Return an array of reward probabilities, of any shape."""
+    try:
+        found = np.asarray(means, dtype=np.float64)
+    except (TypeError, ValueError):
         raise InputError(
-            f"means have shape {found.shape}; give one row per agent with at least two numbers "
-            "from 0 to 1, one per arm"
+            "means are not an array of numbers; give numbers from 0 to 1, in rows of equal length"
+        ) from None
+    outside = found[~((found >= 0.0) & (found <= 1.0))]
+    if outside.size:
+        raise InputError(f"a mean is {outside[0]:.12g}; give numbers from 0 to 1")
+    return found
+
+
+def read_table(means: ArrayLike) -> Floats:
+    """Return a table of reward probabilities, one row per agent and one column per arm."""
+    found = read_chances(means)
+    if found.ndim != 2 or found.shape[0] < 1 or found.shape[1] < 2:
+        raise InputError(
+            f"means have shape {found.shape}; give one row per agent with a number for each of at "
+            "least two arms"
         )
     return found
 
