@@ -44,7 +44,7 @@ class Even(cb.Index):
 class DividesInValue(Even):
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
-        return -float(estimate.counts[arm]) + max(0.0, -1.0 / (10.0 - estimate.counts[arm]))
+        return float(-float(estimate.counts[arm]) + max(0.0, -1.0 / (10.0 - estimate.counts[arm])))
 
 
 class DividesInPrepare(Even):
@@ -62,19 +62,21 @@ class ReturnsNaN(Even):
 class LogOfZero(Even):
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
-        return max(0.0, math.log(abs(10.0 - estimate.counts[arm]))) - 2.0 * estimate.counts[arm]
+        return float(
+            max(0.0, math.log(abs(10.0 - estimate.counts[arm]))) - 2.0 * estimate.counts[arm]
+        )
 
 
 class RootOfNegative(Even):
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
-        return min(0.0, sqrt(9.0 - estimate.counts[arm])) - 2.0 * estimate.counts[arm]
+        return float(min(0.0, sqrt(9.0 - estimate.counts[arm])) - 2.0 * estimate.counts[arm])
 
 
 class Overflows(Even):
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
-        return min(0.0, math.exp(75.0 * estimate.counts[arm])) - estimate.counts[arm]
+        return float(min(0.0, math.exp(75.0 * estimate.counts[arm])) - estimate.counts[arm])
 
 
 def _left(count: float) -> float:
@@ -84,7 +86,7 @@ def _left(count: float) -> float:
 class DividesInAHelper(Even):
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
-        return min(0.0, _left(estimate.counts[arm])) - estimate.counts[arm]
+        return float(min(0.0, _left(estimate.counts[arm])) - estimate.counts[arm])
 
 
 class DividesInPick(Even):
@@ -102,7 +104,7 @@ class PicksTooHigh(Even):
 
 
 DIVIDED = "ZeroDivisionError: float division by zero"
-FAILURES = {
+FAILURES: dict[type[cb.Index], str] = {
     DividesInValue: f"raised {DIVIDED} in value for arm 0",
     DividesInPrepare: f"raised {DIVIDED} in prepare",
     ReturnsNaN: "returned NaN for arm 0; return a number, or math.inf",
@@ -154,7 +156,7 @@ def test_in_any_aggregation(aggregation: Any) -> None:
 class LateInTime(Even):
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
-        return max(0.0, math.log(90.0 - estimate.time)) - 9.0 * estimate.counts[arm]
+        return float(max(0.0, math.log(90.0 - estimate.time)) - 9.0 * estimate.counts[arm])
 
 
 class Bounded(DividesInValue):

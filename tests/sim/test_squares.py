@@ -51,7 +51,7 @@ def check(policy: Any, engine: str = "cpu", **more: Any) -> None:
     expected, found = play(policy, "reference", **more), play(policy, engine, **more)
     assert found.meta["engines"] == [engine]
     np.testing.assert_array_equal(found.arms, expected.arms)
-    np.testing.assert_array_equal(found.messages, expected.messages)
+    np.testing.assert_array_equal(found.values_sent, expected.values_sent)
 
 
 def test_compiled() -> None:
@@ -96,7 +96,11 @@ def test_by_hand() -> None:
         bounds = []
         for paid in rewards:
             level = 1.2 * math.log(max(2, t)) / max(1, len(paid))
-            bound = np.mean(paid) + math.sqrt(2 * np.var(paid) * level) + 3 * level if paid else 9e9
+            bound = (
+                float(np.mean(paid)) + math.sqrt(2 * np.var(paid) * level) + 3 * level
+                if paid
+                else 9e9
+            )
             bounds.append(bound)
         assert arm == int(np.argmax(bounds)), t
         rewards[arm].append(pay(arm, float(uniforms(tape[t : t + 1])[0])))

@@ -45,7 +45,7 @@ def test_pulls_by_hand() -> None:
     estimate = registers.read(values, time=7.0, num_agents=3.0, anticipation=2.0)
     assert (estimate.sums.tolist(), estimate.counts.tolist()) == ([[6.0, 4.0]], [2.5])
     assert estimate.extra.outer.tolist() == [[3.0, 3.0, 13.0]]
-    assert estimate[2:6] == (7.0, 3.0, 2.0, 0.0)
+    assert estimate[2:6] == (7.0, 3.0, 2.0, ())
     assert registers.version(values) == 2.5
     assert registers.version(np.array([values, 2 * values])).tolist() == [2.5, 5.0]
 

@@ -34,10 +34,11 @@ def transportation_cost(leader: int, arm: int, estimate: Estimate, numbers: Floa
         return 0.0
     if numbers[2] > 0.0:
         pooled = low + (high - low) * (first / (first + second))
-        leading: float = first * bernoulli_divergence(high, pooled)
-        return leading + second * bernoulli_divergence(low, pooled)
+        cost: float = first * bernoulli_divergence(high, pooled)
+        cost += second * bernoulli_divergence(low, pooled)
+        return cost
     gap = (high - low) / numbers[1]
-    cost: float = 0.5 * gap * gap * (first / (first + second)) * second
+    cost = 0.5 * gap * gap * (first / (first + second)) * second
     return cost
 
 
