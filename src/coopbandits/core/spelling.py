@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache
 from inspect import Signature, signature
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from coopbandits.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from coopbandits.core.registry import Registry
+
+
+AUTO = "auto"
+"""Value of a setting that is found out from what else is known."""
 
 
 class Settings(ABCMeta):
@@ -103,6 +107,20 @@ class Named(metaclass=Settings):
             if getattr(self, setting.name) != setting.default
         ]
         return self.full_name() + (":" + ",".join(changed) if changed else "")
+
+    def suited(self, family: str) -> Self:
+        """Return the same for a family of rewards: it replaces every `family` that is "auto".
+
+        Settings that are parts or policies themselves are suited as well.
+        """
+        changes: dict[str, Any] = {}
+        for setting in settings_of(type(self)):
+            value = getattr(self, setting.name)
+            if setting.name == "family" and value == AUTO:
+                changes[setting.name] = family
+            elif isinstance(value, Named) and (suited := value.suited(family)) is not value:
+                changes[setting.name] = suited
+        return replace(self, **changes) if changes else self  # type: ignore[type-var]  # it has fields
 
     @property
     def bonus_constant(self) -> float | None:

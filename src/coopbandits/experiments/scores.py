@@ -107,7 +107,7 @@ def _score(
         yield Score(
             scenario=scenario.name,
             policy=policy,
-            played=cell.policy.spelling,
+            played=cell.policy.suited(cell.setup.family).spelling,
             decentralised=not cell.policy.central,
             bonus_constant=cell.policy.bonus_constant,
             mean=means[policy],

@@ -109,7 +109,7 @@ def test_a_policy_and_features_belong_together() -> None:
         declared(policy="flood-ts")
     by_itself = made(("cluster.features", TABLE)).cluster
     assert by_itself.policy == "flooded-totals*lin-ts:disjoint=true"
-    assert made().cluster.policy == "flood-ts:family=bernoulli"
+    assert made().cluster.policy == "flood-ts"
 
 
 def test_what_it_means_is_explained() -> None:

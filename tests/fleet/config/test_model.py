@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from coopbandits import DDUCB, FloodTS
+from coopbandits import DDUCB
 from coopbandits.core.contract import LocalView
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.eligibility import obstacle
 from coopbandits.fleet.config.features import Feature
 
-from .sample import made
+from .sample import REMOVED, made
 
 RUNNABLE = [text for text in EXAMPLES if not obstacle(parse_policy(text))]
 
@@ -52,7 +52,24 @@ def test_estimates_are_settings_of_the_policy() -> None:
     cluster = replace(made().cluster, policy="dducb:eta=3", num_agents="estimate", lambda_bound=0.5)
     assert cluster.policy_object() == DDUCB(eta=3.0, num_agents="estimate")
     assert (cluster.told_num_agents, cluster.told_lambda_bound) == (None, 0.5)
-    assert made().cluster.policy_object() == FloodTS(family="bernoulli")
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "flooded-totals*kl-ucb"])
+def test_the_family_follows_from_what_is_declared_of_rewards(policy: str) -> None:
+    """A range alone is Bernoulli's; σ is what the Gaussian family uses; a family named stays."""
+
+    def played(*changes: tuple[str, Any], family: str = "") -> str:
+        text = policy + (f":family={family}" if family else "")
+        cluster = made(("cluster.policy", text), *changes).cluster
+        assert cluster.policy == text
+        return cluster.policy_object().spelling
+
+    sigma, no_range = ("cluster.sigma", 0.3), ("cluster.reward_range", REMOVED)
+    assert played() == f"{policy}:family=bernoulli"
+    assert played(sigma) == f"{policy}:family=gaussian"
+    assert played(sigma, no_range) == f"{policy}:family=gaussian"
+    assert played(family="gaussian") == f"{policy}:family=gaussian"
+    assert played(sigma, family="bernoulli") == f"{policy}:family=bernoulli"
 
 
 def test_the_hash_is_that_of_the_cluster() -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 from coopbandits.core.checks import require_number
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.index.greedy import largest_of
-from coopbandits.core.index.index import Floats, Index, require_family
+from coopbandits.core.index.index import Floats, Index, Support, family_support, require_family
 from coopbandits.core.index.posterior import draw_beta, draw_normal, write_betas, write_centred
+from coopbandits.core.spelling import AUTO
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
@@ -38,8 +39,8 @@ class TopTwo(Index):
     ----------
     beta : float
         β, the probability of playing the leader.
-    family : {"gaussian", "bernoulli"}
-        The posterior: that of `CentredDraw` with known σ, or of `BetaDraw`.
+    family : {"auto", "gaussian", "bernoulli"}
+        The posterior: that of `CentredDraw` with known σ, or of `BetaDraw`; "auto" as in `KLUCB`.
 
     Notes
     -----
@@ -47,7 +48,7 @@ class TopTwo(Index):
     """
 
     beta: float = 0.5
-    family: str = "gaussian"
+    family: str = AUTO
     name: ClassVar[str] = "top-two"
     prepare_reads: ClassVar[str] = "arms"
 
@@ -55,6 +56,10 @@ class TopTwo(Index):
         """Refuse settings outside what the index is defined for."""
         require_number("beta", self.beta, "above 0, and at most 1", 0.0, math.nextafter(1.0, 2.0))
         require_family(self.family)
+
+    @property
+    def support(self) -> Support:
+        return family_support(self.family)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """β, σ, and 1 for Bernoulli rewards."""

@@ -34,8 +34,9 @@ class Matrix(Plan):
 
     def takes(self, cell: Cell) -> bool:
         """Return whether a fast engine plays a cell, and its rewards suit the index."""
-        family = getattr(cell.policy.parts and cell.policy.parts.index, "family", None)
-        return family in (None, cell.problem.family) and plays_fast(cell)
+        low, high = cell.policy.support
+        least, most = cell.setup.tables.bounds or (low, high)
+        return low <= least <= most <= high and plays_fast(cell)
 
 
 def make_matrix(
