@@ -11,7 +11,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.core.registry import EXAMPLES
 from coopbandits.core.special import bernoulli_upper
-from coopbandits.evaluate import record, replay
+from coopbandits.evaluate import log_decisions, replay
 from coopbandits.sim.setup import Setup, recorded_rounds
 
 pytestmark = pytest.mark.plays
@@ -99,10 +99,10 @@ def test_an_index_for_rewards_in_the_unit_interval_is_played_there_alone() -> No
 
 
 def test_logs_are_asked_too() -> None:
-    log = record(COINS, "path:2", "flood-ts", 60, floor=0.5)
+    log = log_decisions(COINS, "path:2", "flood-ts", 60, floor=0.5)
     known = [replay(log, f"flood-ts{more}") for more in ("", ":family=bernoulli")]
     assert known[0] == known[1]
-    other = record(NORMAL, "path:2", "flood-ts", 60, floor=0.5)
+    other = log_decisions(NORMAL, "path:2", "flood-ts", 60, floor=0.5)
     assert replay(other, "flood-ts") == replay(other, "flood-ts:family=gaussian")
     with pytest.raises(cb.InputError, match=r"\[0, 1\], and those of the log go from -"):
         replay(other, "flood-ts:family=bernoulli")
