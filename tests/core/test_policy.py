@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,13 +12,9 @@ from coopbandits.core import (
     DDUCB,
     Agent,
     CentralUCB,
-    FloodUCB,
     IndependentUCB,
     LocalView,
     Policy,
-    Private,
-    Truncated,
-    at_source,
     parse_policy,
 )
 from coopbandits.core.contract import Estimate
@@ -49,13 +44,6 @@ def test_engines_go_by_parts_where_a_class_makes_nothing_itself() -> None:
 def test_what_ships_is_told_from_what_is_somebodys_own() -> None:
     assert is_ours(DDUCB())
     assert not is_ours(OwnController())
-
-
-def test_rewards_are_cut_by_some_sources_alone() -> None:
-    assert not DDUCB().clips_rewards
-    assert not at_source(Truncated(4), FloodUCB()).clips_rewards
-    assert at_source(Private(epsilon=1.0, horizon=10), FloodUCB()).clips_rewards
-    assert not at_source(Private(epsilon=math.inf, horizon=10), FloodUCB()).clips_rewards
 
 
 @pytest.mark.parametrize(
@@ -116,7 +104,7 @@ def test_a_policy_of_ones_own() -> None:
     ("text", "constant"),
     [
         ("dducb", 4.0), ("dducb:bonus_factor=4", 8.0), ("dducb:eta=3", 6.0),
-        ("coop-ucb:gamma=2", 4.0), ("coop-ucb2:gamma=1.5", 3.0), ("independent-ucb", 2.0),
+        ("coop-ucb:gamma=2", 4.0), ("coop-ucb2:gamma=1.5", 3.0), ("independent-ucb", 2.0), ("ucb-network", 8.0), ("mp-ucb:hop_limit=2", 4.0), ("staged-mixing*ucb", 2.0),
         ("central-ucb:constant=3", 3.0), ("delayed-central-ucb:delay=10", 2.0),
         ("coop-ucl:gamma=2", None), ("dec-bayes-ucb", None), ("central-ts", None),
     ],

@@ -193,7 +193,7 @@ def test_cells_are_those_of_the_plan() -> None:
     assert all(cell.shuffle_arms for cell in cells.values())
     assert {(cell.runs, cell.seed) for cell in cells.values()} == {(3, 7)}
     cell = cells["fair-coins", "dec-ts"]
-    assert cell.policy.spelling == "dec-ts:family=bernoulli"
+    assert cell.policy.spelling == "dec-ts"
     assert (cell.network.description, cell.horizon) == ("cycle:30", 5000)
     assert cell.problem == BernoulliBandit([0.5] + [0.4] * 5)
 
