@@ -104,7 +104,8 @@ def test_a_policy_of_ones_own() -> None:
     ("text", "constant"),
     [
         ("dducb", 4.0), ("dducb:bonus_factor=4", 8.0), ("dducb:eta=3", 6.0),
-        ("coop-ucb:gamma=2", 4.0), ("coop-ucb2:gamma=1.5", 3.0), ("independent-ucb", 2.0), ("ucb-network", 8.0), ("mp-ucb:hop_limit=2", 4.0), ("staged-mixing*ucb", 2.0),
+        ("coop-ucb:gamma=2", 4.0), ("coop-ucb2:gamma=1.5", 3.0), ("independent-ucb", 2.0),
+        ("ucb-network", 8.0), ("mp-ucb:hop_limit=2", 4.0), ("staged-mixing*ucb", 2.0),
         ("central-ucb:constant=3", 3.0), ("delayed-central-ucb:delay=10", 2.0),
         ("coop-ucl:gamma=2", None), ("dec-bayes-ucb", None), ("central-ts", None),
     ],
