@@ -18,6 +18,7 @@ from coopbandits.core import (
     parse_policy,
 )
 from coopbandits.core.contract import Estimate
+from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES
 from coopbandits.core.spelling import is_ours, spell
@@ -130,3 +131,40 @@ def test_the_bonus_is_made_of_its_constant(policy: AnyPolicy) -> None:
     np.testing.assert_allclose(
         values_of(policy.parts.index, estimate, sigma=0.5) - bonuses, [0.5, 0.4]
     )
+
+
+CONSTANTS = [
+    text
+    for text in (*EXAMPLES, "tree-sums*ucb", "tree-sums*inflated-ucb", "central-totals*moss")
+    if parse_policy(text).bonus_constant is not None
+]
+
+
+@pytest.mark.parametrize("text", CONSTANTS)
+def test_a_bonus_constant_can_be_set_without_knowing_its_setting(text: str) -> None:
+    policy = parse_policy(text)
+    other = policy.with_constant(5.0)
+    assert other.bonus_constant == 5.0
+    assert policy.bonus_constant is not None
+    assert other.with_constant(policy.bonus_constant) == policy
+
+
+def test_what_has_no_bonus_constant_stays_what_it_is() -> None:
+    policy = parse_policy("dec-ts")
+    assert policy.with_constant(5.0) is policy
+
+
+@dataclass(frozen=True)
+class Fixed(Lazy):
+    """Somebody's, which does not say how its constant is set."""
+
+    name: ClassVar[str] = "fixed"
+
+    @property
+    def bonus_constant(self) -> float:
+        return 3.0
+
+
+def test_a_constant_that_cannot_be_set_is_said_to_be_so() -> None:
+    with pytest.raises(InputError, match="Fixed does not say how its bonus constant is set"):
+        Fixed().with_constant(5.0)

@@ -131,6 +131,21 @@ class Named(metaclass=Settings):
         constant: float | None = getattr(self, "constant", None)
         return constant
 
+    def with_constant(self, constant: float) -> Self:
+        """Return the same with another `bonus_constant`; itself where it has none."""
+        if self.bonus_constant is None:
+            return self
+        names = [setting.name for setting in settings_of(type(self))]
+        if "constant" in names:
+            return replace(self, constant=constant)  # type: ignore[type-var]  # it has fields
+        changes: dict[str, Any] = {}
+        for name in names:
+            if isinstance(part := getattr(self, name), Named) and part.bonus_constant is not None:
+                changes[name] = part.with_constant(constant)
+        if not changes:
+            raise InputError(f"{self.spelling} does not say how its bonus constant is set")
+        return replace(self, **changes)  # type: ignore[type-var]  # it has fields
+
 
 SHIPPED = tuple(f"coopbandits.{part}." for part in ("core", "network", "problems", "sim"))
 

@@ -1,7 +1,8 @@
 """The benchmark suite: scenarios and policies as data.
 
 Arms are shuffled in every scenario: ties go to the lowest arm, so a best arm that always comes
-first would flatter. Bonus constants keep their usual values and are shown beside the scores.
+first would flatter. Every policy is played with its own bonus constant, and with one that is the
+same for all.
 """
 
 from __future__ import annotations
@@ -176,6 +177,9 @@ SCENARIOS += (
 )  # fmt: skip
 """The best arm depends on who asks."""
 
+COMMON = 2.0
+"""The bonus constant at which policies are compared besides their own."""
+
 OWN_HORIZON = 2500
 """Rounds of scenarios of one's own, unless told."""
 
@@ -238,6 +242,15 @@ class Plan:
                     found[scenario.name, spelling] = cell
         return found
 
+    def common_cells(self) -> dict[tuple[str, str], Cell]:
+        """Return the same cells at the common constant, of policies with a bonus."""
+        found = self.cells().items()
+        return {
+            key: replace(cell, policy=at_common(cell.policy))
+            for key, cell in found
+            if cell.policy.bonus_constant is not None
+        }
+
     def takes(self, cell: Cell) -> bool:
         """Return whether a cell is played.
 
@@ -260,6 +273,14 @@ def compiled_policies() -> list[str]:
     """Return the spellings in `POLICIES` that a fast engine plays where nothing goes wrong."""
     problem, network = make_problem("", _gaussian("1,0")), Network.from_spec("path:2")
     return [text for text in POLICIES if plays_fast(Cell(problem, network, parse_policy(text), 1))]
+
+
+def at_common(policy: AnyPolicy) -> AnyPolicy:
+    """Return a policy at the common constant; coop-UCB, which needs more than 2, at its own."""
+    try:
+        return policy.with_constant(COMMON)
+    except InputError:
+        return policy
 
 
 def matched(spelling: str, problem: Problem) -> AnyPolicy:

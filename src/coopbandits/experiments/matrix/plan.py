@@ -32,6 +32,10 @@ class Matrix(Plan):
         """Aggregation and index of every pair, by the pair's spelling."""
         return {f"{a}*{i}": (a, i) for a in self.aggregations for i in self.indices}
 
+    def common_cells(self) -> dict[tuple[str, str], Cell]:
+        """Return nothing: constants are settings of an index, and indices are what is compared."""
+        return {}
+
     def takes(self, cell: Cell) -> bool:
         """Return whether a fast engine plays a cell, and its rewards suit the index."""
         low, high = cell.policy.support
