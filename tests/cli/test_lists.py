@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from coopbandits.cli import LISTED
 from coopbandits.cli.lists import REGISTRIES, registry_of
-from coopbandits.core.registry import EXAMPLES
+from coopbandits.core.registry import EXAMPLES, parse_index, parse_policy
 
 from .calls import Call
 
@@ -74,11 +75,24 @@ def test_what_must_be_given_is_shown(call: Call) -> None:
     assert "\nsmall-world:N,DEGREE,PROBABILITY[,seed=S]  " in call("graphs").out
 
 
+@pytest.mark.parametrize("kind", ["policies", "indices"])
+def test_constants_are_shown_wherever_there_are_some(call: Call, kind: str) -> None:
+    shown = {
+        line.split()[0]: re.findall(r" B=(\S+) ", line) for line in call(kind).out.splitlines()
+    }
+    parse = {"policies": parse_policy, "indices": parse_index}[kind]
+    for form, constants in shown.items():
+        if "…" not in form:
+            constant = parse(form).bonus_constant
+            assert constants == ([] if constant is None else [f"{constant:g}"])
+    assert ["2"] in shown.values()
+
+
 @pytest.mark.usefixtures("package")
 def test_things_of_installed_packages_are_listed(call: Call) -> None:
     lines = call("policies").out.splitlines()
-    assert [line.split(maxsplit=1) for line in lines if line.startswith("mine")] == [
-        ["mine", "A policy of my own."]
+    assert [line.split(maxsplit=2) for line in lines if line.startswith("mine")] == [
+        ["mine", "B=4", "A policy of my own."]
     ]
     assert call("graphs").out.splitlines()[-1].split(maxsplit=1) == [
         "clustered:SIZE",

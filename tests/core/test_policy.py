@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,16 +12,13 @@ from coopbandits.core import (
     DDUCB,
     Agent,
     CentralUCB,
-    FloodUCB,
     IndependentUCB,
     LocalView,
     Policy,
-    Private,
-    Truncated,
-    at_source,
     parse_policy,
 )
 from coopbandits.core.contract import Estimate
+from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES
 from coopbandits.core.spelling import is_ours, spell
@@ -49,13 +45,6 @@ def test_engines_go_by_parts_where_a_class_makes_nothing_itself() -> None:
 def test_what_ships_is_told_from_what_is_somebodys_own() -> None:
     assert is_ours(DDUCB())
     assert not is_ours(OwnController())
-
-
-def test_rewards_are_cut_by_some_sources_alone() -> None:
-    assert not DDUCB().clips_rewards
-    assert not at_source(Truncated(4), FloodUCB()).clips_rewards
-    assert at_source(Private(epsilon=1.0, horizon=10), FloodUCB()).clips_rewards
-    assert not at_source(Private(epsilon=math.inf, horizon=10), FloodUCB()).clips_rewards
 
 
 @pytest.mark.parametrize(
@@ -116,8 +105,9 @@ def test_a_policy_of_ones_own() -> None:
     ("text", "constant"),
     [
         ("dducb", 4.0), ("dducb:bonus_factor=4", 8.0), ("dducb:eta=3", 6.0),
-        ("coop-ucb:gamma=2", 4.0), ("coop-ucb2:gamma=1.5", 3.0), ("independent-ucb", 4.0),
-        ("central-ucb:constant=3", 3.0), ("delayed-central-ucb:delay=10", 4.0),
+        ("coop-ucb:gamma=2", 4.0), ("coop-ucb2:gamma=1.5", 3.0), ("independent-ucb", 2.0),
+        ("ucb-network", 8.0), ("mp-ucb:hop_limit=2", 4.0), ("staged-mixing*ucb", 2.0),
+        ("central-ucb:constant=3", 3.0), ("delayed-central-ucb:delay=10", 2.0),
         ("coop-ucl:gamma=2", None), ("dec-bayes-ucb", None), ("central-ts", None),
     ],
 )  # fmt: skip
@@ -141,3 +131,40 @@ def test_the_bonus_is_made_of_its_constant(policy: AnyPolicy) -> None:
     np.testing.assert_allclose(
         values_of(policy.parts.index, estimate, sigma=0.5) - bonuses, [0.5, 0.4]
     )
+
+
+CONSTANTS = [
+    text
+    for text in (*EXAMPLES, "tree-sums*ucb", "tree-sums*inflated-ucb", "central-totals*moss")
+    if parse_policy(text).bonus_constant is not None
+]
+
+
+@pytest.mark.parametrize("text", CONSTANTS)
+def test_a_bonus_constant_can_be_set_without_knowing_its_setting(text: str) -> None:
+    policy = parse_policy(text)
+    other = policy.with_constant(5.0)
+    assert other.bonus_constant == 5.0
+    assert policy.bonus_constant is not None
+    assert other.with_constant(policy.bonus_constant) == policy
+
+
+def test_what_has_no_bonus_constant_stays_what_it_is() -> None:
+    policy = parse_policy("dec-ts")
+    assert policy.with_constant(5.0) is policy
+
+
+@dataclass(frozen=True)
+class Fixed(Lazy):
+    """Somebody's, which does not say how its constant is set."""
+
+    name: ClassVar[str] = "fixed"
+
+    @property
+    def bonus_constant(self) -> float:
+        return 3.0
+
+
+def test_a_constant_that_cannot_be_set_is_said_to_be_so() -> None:
+    with pytest.raises(InputError, match="Fixed does not say how its bonus constant is set"):
+        Fixed().with_constant(5.0)

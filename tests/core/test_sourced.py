@@ -104,7 +104,7 @@ def test_spellings_needs_and_what_is_handed_on() -> None:
         (Truncated(1), CentralUCB(), "and central-ucb is not made of agents that do"),
         (Truncated(1), "flood-ucb", "and 'flood-ucb' is not made of agents that do"),
         (Truncated(1), FloodTS(sigma="estimate"), "adds up arm-sums:squares=pooled; take another"),
-        (Private(1.0, 9), FloodTS("bernoulli"), "private makes others of them; take its Gaussian"),
+        (Private(1.0, 9), FloodTS("bernoulli"), "private changes their range; choose an index"),
     ],
 )
 def test_what_does_not_go_together_is_refused(source: Any, policy: Any, sentence: str) -> None:

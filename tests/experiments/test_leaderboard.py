@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
@@ -73,7 +74,10 @@ def test_the_table_on_disk_is_exact(delivered: Delivered) -> None:
         }  # fmt: skip
         assert {key: float(line[key]) for key in numbers} == numbers
         assert 0.0 < row.worst_agent <= row.mean
-        assert set(line) == {"scenario", "policy", "played", "bonus_constant", *numbers}
+        other = {"scenario", "policy", "played", "bonus_constant", "score_common"}
+        assert set(line) == {*other, *numbers}
+        assert float(line["score_common"]) == row.common or row.policy != "dducb"
+        assert math.isnan(row.common) == (line["bonus_constant"] == "")
 
 
 def test_the_companion_says_where_it_comes_from(delivered: Delivered) -> None:
@@ -132,7 +136,7 @@ def made_up(plan: Plan) -> list[Score]:
             scenario=scenario.name, policy=policy, played=policy, decentralised=True,
             bonus_constant=2.02, mean=123456.7 + at, interval=(123000.0, 124000.0),
             quantile=130000.0, values=1234.56, score=(123456.7 + at) / 123456.7,
-            score_interval=(1000.0, 1200.0), rank=at + 1,
+            score_interval=(1000.0, 1200.0), rank=at + 1, common=1234.5,
         )
         for scenario in plan.scenarios
         for at, policy in enumerate(dict.fromkeys((scenario.yardstick, *plan.policies)))

@@ -29,7 +29,7 @@ PLAN = make_plan(
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     with ThreadPoolExecutor(1) as executor:
-        cells = list(PLAN.cells().values())
+        cells = [*PLAN.cells().values(), *PLAN.common_cells().values()]
         return sweep(cells, tmp_path_factory.mktemp("ledger"), executor)
 
 
@@ -52,7 +52,7 @@ def test_scores_are_those_of_one_simulation_of_all(scores: list[Score]) -> None:
         sent = result.values_sent.mean("run").values / (network.num_agents * 60)
         rows = [row for row in scores if row.scenario == scenario.name]
         for i, row in enumerate(rows):
-            assert row.played == policies[i].spelling
+            assert row.played == policies[i].suited(problem.family).spelling
             assert row.mean == regret[i].mean()
             assert row.interval == mean_interval(regret[i])
             assert row.quantile == np.quantile(regret[i], 0.95)
@@ -60,6 +60,25 @@ def test_scores_are_those_of_one_simulation_of_all(scores: list[Score]) -> None:
             assert row.score == pytest.approx(regret[i].mean() / unit.mean())
             assert row.score_interval == ratio_interval(regret[i], unit)
             assert row.rank == 1 + (regret.mean(axis=1) < regret[i].mean()).sum()
+
+
+def test_the_common_score_is_that_of_the_policy_with_the_common_constant(
+    scores: list[Score],
+) -> None:
+    for scenario in PLAN.scenarios:
+        problem = make_problem(scenario.name, scenario.problem)
+        policies = ["dducb:bonus_factor=1", YARDSTICK]  # B = 2
+        result = simulate(problem, scenario.graph, policies, 60, 3, 4, shuffle_arms=True)
+        mean, unit = result.regret.values[:, :, -1].mean(axis=1)
+        rows = {row.policy: row for row in scores if row.scenario == scenario.name}
+        assert rows["dducb"].common == pytest.approx(mean / unit)
+        assert rows["dducb"].common != rows["dducb"].score
+        assert rows["independent-ucb"].common == rows["independent-ucb"].score  # it has B = 2
+        assert math.isnan(rows["dec-ts"].common)
+    overall = {row.policy: row for row in standings(scores, YARDSTICK)}
+    of_each = [row.common for row in scores if row.policy == "dducb"]
+    assert overall["dducb"].common == pytest.approx(math.prod(of_each) ** (1 / len(of_each)))
+    assert math.isnan(overall["dec-ts"].common)
 
 
 def test_the_yardstick_scores_exactly_one(scores: list[Score]) -> None:
@@ -74,24 +93,14 @@ def test_rows_say_what_a_policy_is(scores: list[Score]) -> None:
     assert kinds == {
         "dducb": (True, 4.0),
         "dec-ts": (True, None),
-        "independent-ucb": (True, 4.0),
-        "central-ucb": (False, 4.0),
+        "independent-ucb": (True, 2.0),
+        "central-ucb": (False, 2.0),
         "central-ts": (False, None),
     }
     talkative = {row.policy for row in scores if row.values > 0}
     assert talkative == {"dducb", "dec-ts"}
     (row,) = (row for row in scores if (row.scenario, row.policy) == ("fair-coins", "dec-ts"))
     assert row.values == 2 * 2 * 6  # two neighbours, 2K values
-
-
-def test_two_names_of_one_policy_are_scored_alike(played: Sweep) -> None:
-    """Where rewards are coins the suite plays them with the same family."""
-    plan = dataclasses.replace(
-        PLAN, scenarios=PLAN.scenarios[1:], policies=("dec-ts:family=bernoulli", *PLAN.policies)
-    )
-    first, *others = score(plan, played.results)
-    (twin,) = (row for row in others if row.policy == "dec-ts")
-    assert dataclasses.replace(first, policy="dec-ts") == twin
 
 
 def test_a_yardstick_without_regret_is_refused(played: Sweep) -> None:

@@ -110,33 +110,11 @@ def test_what_takes_long_is_played_when_it_is_named() -> None:
     assert ("two-arms", "liar") in plan.cells()
 
 
-def test_thompson_sampling_takes_rewards_for_what_they_are() -> None:
-    coins = BernoulliBandit([0.5, 0.4])
-    for name in ("dec-ts", "gossip-ts", "tree-ts", "flood-ts", "independent-ts", "central-ts"):
-        assert matched(name, PAPER).spelling == name
-        assert matched(name, coins).spelling == f"{name}:family=bernoulli"
-    assert matched("dducb:eta=3", coins) == parse_policy("dducb:eta=3")
-
-
-def test_so_do_the_indices_of_pairs() -> None:
-    coins = BernoulliBandit([0.5, 0.4])
-    for index in ("kl-ucb", "bayes-ucb", "top-two"):
-        pair = f"tree-sums*{index}"
-        assert matched(pair, PAPER).spelling == pair
-        assert matched(pair, coins).spelling == f"{pair}:family=bernoulli"
-    assert matched("tree-sums*normal-draw", coins).spelling == "tree-sums*normal-draw"
-
-
-def test_a_family_that_was_asked_for_stays() -> None:
-    assert matched("dec-ts:family=bernoulli", PAPER).spelling == "dec-ts:family=bernoulli"
-
-
-def test_so_does_one_that_is_the_default() -> None:
-    coins = BernoulliBandit([0.5, 0.4])
-    for text in ("dec-ts:family=gaussian", "tree-sums*kl-ucb: family = gaussian"):
-        assert matched(text, coins) == parse_policy(text)
+def test_a_model_per_arm_where_all_arms_have_the_same_features() -> None:
     alike = make_problem("", "linear:1,0/0,1,features=gaussian")
+    assert matched("tree-sums*lin-ts", alike).spelling == "tree-sums*lin-ts:disjoint=true"
     assert matched("tree-sums*lin-ts:disjoint=false", alike).spelling == "tree-sums*lin-ts"
+    assert matched("dducb:eta=3", alike) == parse_policy("dducb:eta=3")
 
 
 def test_a_plan_keeps_a_family_that_was_asked_for() -> None:
@@ -144,16 +122,9 @@ def test_a_plan_keeps_a_family_that_was_asked_for() -> None:
     plan = make_plan(["fair-coins"], texts, 1)
     assert plan.policies == ("dec-ts", "dec-ts:family=gaussian", "dducb", YARDSTICK)
     played = [cell.policy.spelling for cell in plan.cells().values()]
-    assert played[:2] == ["dec-ts:family=bernoulli", "dec-ts"]
+    assert played[:2] == ["dec-ts", "dec-ts:family=gaussian"]
     with pytest.raises(InputError, match="policy dec-ts:family=gaussian was given twice"):
         make_plan(["fair-coins"], ["dec-ts:family=gaussian", "dec-ts: family=gaussian"])
-
-
-def test_every_policy_of_a_population_is_matched() -> None:
-    coins = BernoulliBandit([0.5, 0.4])
-    found = matched("flood-ts+flood-ts@0+flood-ts:family=gaussian@1+flood-ucb@2", coins).spelling
-    told = "flood-ts:family=bernoulli"
-    assert found == f"{told}+{told}@0+flood-ts@1+flood-ucb@2"
 
 
 def test_problems_say_what_their_rewards_are() -> None:
@@ -222,7 +193,7 @@ def test_cells_are_those_of_the_plan() -> None:
     assert all(cell.shuffle_arms for cell in cells.values())
     assert {(cell.runs, cell.seed) for cell in cells.values()} == {(3, 7)}
     cell = cells["fair-coins", "dec-ts"]
-    assert cell.policy.spelling == "dec-ts:family=bernoulli"
+    assert cell.policy.spelling == "dec-ts"
     assert (cell.network.description, cell.horizon) == ("cycle:30", 5000)
     assert cell.problem == BernoulliBandit([0.5] + [0.4] * 5)
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,21 @@ TROUBLE = {
     "clocks": {"clocks": "poisson:ratio=10"},
 }
 
+CONSTANT_4 = (
+    "ucb-network", "independent-ucb", "central-ucb", "central-batched-ucb", "delayed-central-ucb",
+)  # fmt: skip
+
+
+def as_recorded(text: str) -> str:
+    """Spell out what was the default when plays were recorded: B = 4, and Gaussian rewards."""
+    policy: Any = parse_policy(text)
+    if policy.name in CONSTANT_4:
+        policy = replace(policy, constant=4.0)
+    return policy.suited("gaussian").spelling
+
+
 ANYWHERE = (
-    *EXAMPLES,
+    *map(as_recorded, EXAMPLES),
     "dducb:own_pulls=false",
     "dducb:neighbor_pulls=true",
     "dducb:remix=true",
@@ -58,10 +72,10 @@ ANYWHERE = (
     "coop-ucl:gamma=1.01,prior_mean=0.5,prior_sigma=0.5",
     "mp-ucb:hop_limit=1",
     "mp-ucb:hop_limit=5",
-    "gossip-ts:sigma=estimate",
-    "tree-ts:sigma=estimate",
-    "flood-ts:sigma=estimate",
-    "delayed-central-ucb:delay=3",
+    "gossip-ts:family=gaussian,sigma=estimate",
+    "tree-ts:family=gaussian,sigma=estimate",
+    "flood-ts:family=gaussian,sigma=estimate",
+    "delayed-central-ucb:delay=3,constant=4",
 )
 ESTIMATING = ("dducb:num_agents=estimate,lambda_bound=estimate", "dducb:lambda_bound=heuristic")
 """Only where all messages arrive at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,7 +89,8 @@ class SingleBanditEnv(gymnasium.Env[Any, Any]):
         super().reset(seed=seed)
         episode = next_episode(self._setup, self._episode, seed)
         self._episode = episode
-        self._players = Agents(Task(episode.setup, self._policy), self._policy, episode.run)
+        task = Task(episode.setup, self._policy)
+        self._players = Agents(task, cast("Policy", task.policy), episode.run)
         agents = episode.setup.network.num_agents
         self._keys = agent_keys(episode.setup.seed, DECISIONS, episode.run, agents)
         return observe(episode, self._rows), episode.info(self._place)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from coopbandits.adapters.episode import Episode
 from coopbandits.adapters.extra import not_installed
-from coopbandits.problems import Problem
+from coopbandits.core.index import ANY_REWARDS
 from coopbandits.sim.setup import Setup
 
 try:
@@ -29,7 +29,7 @@ def members(setup: Setup, agent: int) -> list[int]:
 def observation_spaces(setup: Setup, agent: int) -> dict[str, spaces.Space[Any]]:
     """Return the spaces of what `observe` returns."""
     arms, rows = setup.problem.num_arms, len(members(setup, agent))
-    low, high = reward_range(setup.problem)
+    low, high = reward_range(setup)
     horizon = setup.horizon
     return {
         "arms": spaces.MultiDiscrete(np.full(rows, arms + 1)),  # K: no pull yet
@@ -39,9 +39,10 @@ def observation_spaces(setup: Setup, agent: int) -> dict[str, spaces.Space[Any]]
     }
 
 
-def reward_range(problem: Problem) -> tuple[float, float]:
-    """Return bounds on rewards; other families than those in [0, 1] declare none."""
-    return (0.0, 1.0) if problem.family == "bernoulli" else (-np.inf, np.inf)
+def reward_range(setup: Setup) -> tuple[float, float]:
+    """Return bounds on rewards and on the 0 that stands for no pull yet."""
+    low, high = setup.tables.bounds or ANY_REWARDS
+    return min(0.0, low), max(0.0, high)
 
 
 def observe(episode: Episode, rows: list[int]) -> Observation:

@@ -98,7 +98,7 @@ class ParallelBanditEnv(ParallelEnv[str, Observation, Any]):
             self.action_spaces[name] = (
                 spaces.Dict({"arm": arm, "message": message}) if message_size else arm
             )
-        low, high = (bound * world.horizon for bound in reward_range(world.problem))
+        low, high = (bound * world.horizon for bound in reward_range(world))
         shape = (2, len(self._rows), arms)
         self.state_space = spaces.Box(min(low, 0.0), max(high, world.horizon), shape, np.float64)
 

@@ -15,7 +15,7 @@ import typer
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import EXAMPLES, Registry
-from coopbandits.core.spelling import required
+from coopbandits.core.spelling import Named, parse_named, required
 from coopbandits.loading import part
 
 REGISTRIES = {
@@ -41,22 +41,34 @@ def registry_of(kind: str) -> Registry[Any]:
     return found
 
 
-def rows(kind: str) -> list[tuple[str, str]]:
-    """Return how every thing of a kind is written, and a sentence on it."""
+def rows(kind: str) -> list[tuple[str, str, str]]:
+    """Return how every thing of a kind is written, its bonus constant, and a sentence on it."""
     return lines_of(registry_of(kind))
 
 
-def lines_of(registry: Registry[Any]) -> list[tuple[str, str]]:
+def lines_of(registry: Registry[Any]) -> list[tuple[str, str, str]]:
     """Return the same for a registry."""
     return [_row(registry, name) for name in registry.names()]
 
 
-def _row(registry: Registry[Any], name: str) -> tuple[str, str]:
+def _row(registry: Registry[Any], name: str) -> tuple[str, str, str]:
     try:
         thing, _ = registry.find(name)
     except InputError as error:
-        return name, str(error)
-    return _form(registry, name, thing), _sentence(thing)
+        return name, "", str(error)
+    form = _form(registry, name, thing)
+    return form, _constant(registry, form, thing), _sentence(thing)
+
+
+def _constant(registry: Registry[Any], form: str, thing: Any) -> str:
+    """Return the constant of a bonus, which policies differ in; "" for what has none."""
+    if not (isclass(thing) and issubclass(thing, Named)):
+        return ""
+    try:
+        constant = parse_named(registry, form).bonus_constant
+    except InputError:  # its form has a setting that only the user can choose
+        return ""
+    return "" if constant is None else f"B={constant:g}"
 
 
 def _form(registry: Registry[Any], name: str, thing: Any) -> str:
@@ -96,9 +108,12 @@ def _add(kind: str, explanation: str) -> None:
     @app.command(kind, help=explanation)
     def command() -> None:
         found = rows(kind)
-        width = max(len(form) for form, _ in found)
-        for form, sentence in found:
-            typer.echo(f"{form:{width}}  {sentence}".rstrip())
+        widths = [max(map(len, column)) for column in list(zip(*found, strict=True))[:2]]
+        for *cells, sentence in found:
+            shown = [
+                f"{cell:{width}}  " for cell, width in zip(cells, widths, strict=True) if width
+            ]
+            typer.echo(f"{''.join(shown)}{sentence}".rstrip())
 
 
 for _kind in REGISTRIES:

@@ -30,7 +30,7 @@ def models_command(
 ) -> None:
     """Play one of the literature's other models; without a name, list them."""
     if name is None:
-        shown: list[tuple[str, ...]] = [*lines_of(MODELS)]
+        shown: list[tuple[str, ...]] = [(form, about) for form, _, about in lines_of(MODELS)]
         typer.echo("\n".join(line.rstrip() for line in columns(shown, left=(0, 1))))
         return
     model = parse_model(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, overload
 from coopbandits.core.aggregate import Aggregation, CentralAggregation, Controller
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
-from coopbandits.core.index import Index
+from coopbandits.core.index import ANY_REWARDS, Index, Support
 from coopbandits.core.notebook import html_facts
 from coopbandits.core.spelling import Named, settings_of
 
@@ -139,9 +139,9 @@ class AnyPolicy(Named, ABC):
         return parts.aggregation.stages(view, registers)
 
     @property
-    def clips_rewards(self) -> bool:
-        """Whether it would cut rewards outside [0, 1]; simulations refuse to play it on such."""
-        return False
+    def support(self) -> Support:
+        """The smallest and the largest reward that it is made for, as its index says."""
+        return ANY_REWARDS if self.parts is None else self.parts.index.support
 
     @property
     def takes_context(self) -> bool:

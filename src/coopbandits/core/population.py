@@ -61,6 +61,11 @@ class Population(Policy):
         """All policies that take part."""
         return self.rest, *(policy for policy, _ in self.groups)
 
+    def suited(self, family: str) -> Population:
+        """Return the same for a family of rewards, every member's."""
+        groups = tuple((policy.suited(family), agents) for policy, agents in self.groups)
+        return Population(self.rest.suited(family), groups)
+
     @property
     def named_agents(self) -> frozenset[int]:
         """Who is in a group."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.guards import read_arm, read_reward
+from coopbandits.core.index import ANY_REWARDS, Support
 from coopbandits.core.policy import AnyPolicy, Policy
 from coopbandits.core.sources import Source
 from coopbandits.core.statistic import ArmSums
@@ -50,10 +51,12 @@ class Sourced(Policy):
                 f"{self.source.name} goes with sums and counts per arm, and {policy.spelling} adds "
                 f"up {parts.statistic.spelling}; take another index, such as ucb"
             )
-        if getattr(parts.index, "family", "") == "bernoulli" and not self.source.keeps_range:
+        if policy.support != ANY_REWARDS and not self.source.keeps_range:
+            low, high = policy.support
             raise InputError(
-                f"policy {policy.spelling} is for rewards in [0, 1], and {self.source.name} makes "
-                "others of them; take its Gaussian family"
+                f"policy {policy.spelling} is for rewards in [{low:g}, {high:g}], and "
+                f"{self.source.name} changes their range; choose an index or a family for any "
+                "rewards"
             )
 
     @property
@@ -67,9 +70,14 @@ class Sourced(Policy):
         return (self.policy,)
 
     @property
-    def clips_rewards(self) -> bool:
-        """Whether the source does."""
-        return self.source.clips
+    def support(self) -> Support:
+        """The source's; `members` has the policy, with its own."""
+        return self.source.support
+
+    def suited(self, family: str) -> Sourced:
+        """Return the same for a family of rewards, if the source leaves it what it is."""
+        policy = self.policy.suited(family if self.source.keeps_range else "gaussian")
+        return self if policy is self.policy else Sourced(self.source, policy)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Callable, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache
 from inspect import Signature, signature
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from coopbandits.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from coopbandits.core.registry import Registry
+
+
+AUTO = "auto"
+"""Value of a setting that is found out from what else is known."""
 
 
 class Settings(ABCMeta):
@@ -104,6 +108,20 @@ class Named(metaclass=Settings):
         ]
         return self.full_name() + (":" + ",".join(changed) if changed else "")
 
+    def suited(self, family: str) -> Self:
+        """Return the same for a family of rewards: it replaces every `family` that is "auto".
+
+        Settings that are parts or policies themselves are suited as well.
+        """
+        changes: dict[str, Any] = {}
+        for setting in settings_of(type(self)):
+            value = getattr(self, setting.name)
+            if setting.name == "family" and value == AUTO:
+                changes[setting.name] = family
+            elif isinstance(value, Named) and (suited := value.suited(family)) is not value:
+                changes[setting.name] = suited
+        return replace(self, **changes) if changes else self  # type: ignore[type-var]  # it has fields
+
     @property
     def bonus_constant(self) -> float | None:
         """B of a bonus sqrt(B σ² ln t / n): the setting `constant` where there is one.
@@ -112,6 +130,21 @@ class Named(metaclass=Settings):
         """
         constant: float | None = getattr(self, "constant", None)
         return constant
+
+    def with_constant(self, constant: float) -> Self:
+        """Return the same with another `bonus_constant`; itself where it has none."""
+        if self.bonus_constant is None:
+            return self
+        names = [setting.name for setting in settings_of(type(self))]
+        if "constant" in names:
+            return replace(self, constant=constant)  # type: ignore[type-var]  # it has fields
+        changes: dict[str, Any] = {}
+        for name in names:
+            if isinstance(part := getattr(self, name), Named) and part.bonus_constant is not None:
+                changes[name] = part.with_constant(constant)
+        if not changes:
+            raise InputError(f"{self.spelling} does not say how its bonus constant is set")
+        return replace(self, **changes)  # type: ignore[type-var]  # it has fields
 
 
 SHIPPED = tuple(f"coopbandits.{part}." for part in ("core", "network", "problems", "sim"))

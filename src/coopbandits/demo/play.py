@@ -25,7 +25,7 @@ from coopbandits.fleet.local.summary import conservation
 from coopbandits.network import Network
 
 GRAPH = "cycle:6"
-POLICY = "flood-ts:family=bernoulli"
+POLICY = "flood-ts"
 """The default where rewards have a range."""
 ROUNDS_PER_SECOND = 10.0
 VICTIM = 2

@@ -59,7 +59,10 @@ def log_decisions(
     problem, network = read_world(problem, network)
     setup = Setup(problem, network, horizon, recorded_rounds(horizon, 1), seed=seed)
     task = Task(setup, policy)
-    players, (account, features) = Agents(task, cast("Policy", policy), 0), make_account(task, 0)
+    players, (account, features) = (
+        Agents(task, cast("Policy", task.policy), 0),
+        make_account(task, 0),
+    )
     number, num_arms = network.num_agents, problem.num_arms
     tries = draws if parts.index.random else 1
     keys = [agent_keys(seed, stream, 0, number) for stream in (REWARDS, DECISIONS)]

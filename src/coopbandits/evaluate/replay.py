@@ -54,7 +54,8 @@ def replay(
         Agents that learn together; they take the decisions in turn, and exchange messages when
         each has had one. A single agent unless given.
     sigma : float
-        σ of the rewards, as agents are told it.
+        σ of the rewards, as agents are told it. A policy with family "auto" does without it where
+        every logged reward is 0 or 1.
     seed : int
         Of the choices' words, and of what is thinned out.
 
@@ -116,6 +117,7 @@ def agents_for(
     """Return agents that know nothing yet of what the log holds; refuse what cannot be played."""
     _check(log, parts_of_agents(policy), policy)
     require_positive("sigma", sigma)
+    policy = policy.suited("bernoulli" if np.isin(log.rewards, (0.0, 1.0)).all() else "gaussian")
     known = global_knowledge(network, policy.needs)
     tags = words(stream_key(seed, REPLAY, 2), np.arange(network.num_agents, dtype=np.uint64))
     made = [
@@ -135,6 +137,14 @@ def agents_for(
 
 
 def _check(log: DecisionLog, parts: Parts, policy: AnyPolicy) -> None:
+    low, high = policy.support
+    least, most = float(log.rewards.min()), float(log.rewards.max())
+    if not low <= least <= most <= high:
+        raise InputError(
+            f"policy {policy.spelling} is for rewards in [{low:g}, {high:g}], and those of the log "
+            f"go from {least:g} to {most:g}; rescale the rewards, or choose an index or a family "
+            "for any rewards"
+        )
     if not policy.takes_context:
         return
     if not log.num_features:

@@ -54,10 +54,11 @@ from coopbandits.sim.engine import AUTO, NAMES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-HEADER = ("rank", "policy", "B", "score", "worst", "95 %", "mean rank", "values")
+HEADER = ("rank", "policy", "B", "score", "B = 2", "worst", "95 %", "mean rank", "values")
 NOTES = """\
 score: geometric mean over scenarios; worst: the largest of them; 95 %: as score, of that quantile
-B: constant of the bonus sqrt(B σ² ln t / n); values: sent per agent and round"""
+B: constant of the bonus sqrt(B σ² ln t / n); B = 2: the score with that constant
+values: sent per agent and round"""
 BLIND = "blind: arms have features, at which the policy does not look"
 SCENARIO_HEADER = (
     "policy",
@@ -68,6 +69,7 @@ SCENARIO_HEADER = (
     "worst agent",
     "values",
     "score",
+    "B = 2",
 )
 
 
@@ -89,7 +91,8 @@ def play(
     check_folder(folder, plan.settings)
     if engine not in NAMES:
         raise unknown_name("engine", engine, NAMES)
-    cells = [replace(cell, engine=engine) for cell in plan.cells().values()]
+    planned = [*plan.cells().values(), *plan.common_cells().values()]
+    cells = [replace(cell, engine=engine) for cell in planned]
     write_text(folder / META_FILE, json.dumps(meta(plan), indent=2) + "\n")
     return sweep(cells, folder, executor, workers=workers, retry=retry)
 
@@ -178,6 +181,7 @@ def lead(plan: Plan, num_scenarios: int, where: str, yardstick: str) -> str:
 def _standing_row(row: Standing) -> tuple[str, ...]:
     return (
         f"{row.rank}", _name(row.policy, row), _constant(row.bonus_constant), short(row.score),
+        _common(row),
         short(row.worst), short(row.quantile), f"{row.mean_rank:.1f}", f"{row.values:.1f}",
     )  # fmt: skip
 
@@ -201,11 +205,16 @@ def _scenario_row(row: Score) -> tuple[str, ...]:
     return (
         _name(row.played, row), f"{row.rank}", _constant(row.bonus_constant), _mean(row),
         number(row.quantile), _worst(row), f"{row.values:.1f}", _score(row),
+        _common(row),
     )  # fmt: skip
 
 
 def _constant(value: float | None) -> str:
     return "–" if value is None else f"{value:g}"
+
+
+def _common(row: Score | Standing) -> str:
+    return "–" if math.isnan(row.common) else short(row.common)
 
 
 def _worst(row: Score) -> str:
@@ -223,7 +232,7 @@ def _score(row: Score) -> str:
 CSV_HEADER = (
     "scenario", "policy", "played", "bonus_constant", "mean", "mean_low", "mean_high",
     "quantile_95", "values_per_agent_round", "score", "score_low", "score_high", "rank",
-    "worst_agent", "blind",
+    "worst_agent", "blind", "score_common",
 )  # fmt: skip
 
 
@@ -237,7 +246,7 @@ def csv_cells(row: Score) -> list[Any]:
     return [
         row.scenario, row.policy, row.played, row.bonus_constant, row.mean, *row.interval,
         row.quantile, row.values, row.score, *row.score_interval, row.rank, row.worst_agent,
-        int(row.blind),
+        int(row.blind), row.common,
     ]  # fmt: skip
 
 

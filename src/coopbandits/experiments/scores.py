@@ -42,6 +42,8 @@ class Score:
         Mean over runs of the worst agent's final regret.
     blind : bool
         Whether arms have features at which the policy does not look.
+    common : float
+        The score at the bonus constant that is the same for all; NaN where there is no bonus.
     """
 
     scenario: str
@@ -58,6 +60,7 @@ class Score:
     rank: int
     worst_agent: float = math.nan
     blind: bool = False
+    common: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ class Standing:
 
     `score` and `quantile` are geometric means over scenarios of the mean and of the 95 % quantile
     of its runs, relative to the yardstick's mean; `worst` is the largest score; `mean_rank` and
-    `values` are plain means; `rank` is by `score`, `blind` as in `Score`.
+    `values` are plain means; `rank` is by `score`; `blind` is as in `Score`, and `common` a geometric
+    mean.
     """
 
     policy: str
@@ -79,23 +83,33 @@ class Standing:
     values: float
     rank: int
     blind: bool = False
+    common: float = math.nan
 
 
 def score(plan: Plan, results: Sequence[tuple[Cell, Result]]) -> list[Score]:
     """Score every policy in every scenario, in the plan's order."""
     found = {cell.id: result for cell, result in results}
-    planned = plan.cells().items()
+    planned, common = plan.cells().items(), plan.common_cells().items()
     rows: list[Score] = []
     for scenario in plan.scenarios:
         cells = {policy: cell for (name, policy), cell in planned if name == scenario.name}
-        rows += _score(scenario, cells, {policy: found[cell.id] for policy, cell in cells.items()})
+        of_policies = {policy: found[cell.id] for policy, cell in cells.items()}
+        at_common = {
+            policy: float(found[cell.id].regret.values[0, :, -1].mean())
+            for (name, policy), cell in common
+            if name == scenario.name
+        }
+        rows += _score(scenario, cells, of_policies, at_common)
     return rows
 
 
 def _score(
-    scenario: Scenario, cells: Mapping[str, Cell], results: Mapping[str, Result]
+    scenario: Scenario,
+    cells: Mapping[str, Cell],
+    results: Mapping[str, Result],
+    common: Mapping[str, float],
 ) -> Iterator[Score]:
-    """Score the policies of one scenario."""
+    """Score the policies of one scenario; `common` has mean regrets at the common constant."""
     regrets = {policy: result.regret.values[0, :, -1] for policy, result in results.items()}
     means = {policy: float(regret.mean()) for policy, regret in regrets.items()}
     unit = scenario.yardstick
@@ -108,7 +122,7 @@ def _score(
         yield Score(
             scenario=scenario.name,
             policy=policy,
-            played=cell.policy.spelling,
+            played=cell.policy.suited(cell.setup.family).spelling,
             decentralised=not cell.policy.central,
             bonus_constant=cell.policy.bonus_constant,
             mean=means[policy],
@@ -120,6 +134,7 @@ def _score(
             score_interval=ratio_interval(regrets[policy], regrets[unit]),
             rank=_rank(means[policy], means.values()),
             blind=cell.problem.num_features > 0 and not cell.policy.takes_context,
+            common=common.get(policy, math.nan) / means[unit],
         )
 
 
@@ -150,6 +165,7 @@ def standings(scores: Sequence[Score], yardstick: str) -> list[Standing]:
             values=float(np.mean([row.values for row in rows])),
             rank=_rank(totals[policy], totals.values()),
             blind=rows[0].blind,
+            common=geometric_mean([row.common for row in rows]),
         )
         for policy, rows in groups.items()
     ]

@@ -1,24 +1,22 @@
 """The benchmark suite: scenarios and policies as data.
 
 Arms are shuffled in every scenario: ties go to the lowest arm, so a best arm that always comes
-first would flatter. Bonus constants keep their usual values and are shown beside the scores.
+first would flatter. Every policy is played with its own bonus constant, and with one that is the
+same for all.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from typing import Any
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.policy import AnyPolicy
-from coopbandits.core.population import parse_population
+from coopbandits.core.policy import AnyPolicy, combine
 from coopbandits.core.registry import EXAMPLES, parse_policy
-from coopbandits.core.spelling import settings_of
 from coopbandits.network import Network, parse_faults
 from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem, World, make_problem
@@ -179,6 +177,9 @@ SCENARIOS += (
 )  # fmt: skip
 """The best arm depends on who asks."""
 
+COMMON = 2.0
+"""The bonus constant at which policies are compared besides their own."""
+
 OWN_HORIZON = 2500
 """Rounds of scenarios of one's own, unless told."""
 
@@ -241,6 +242,15 @@ class Plan:
                     found[scenario.name, spelling] = cell
         return found
 
+    def common_cells(self) -> dict[tuple[str, str], Cell]:
+        """Return the same cells at the common constant, of policies with a bonus."""
+        found = self.cells().items()
+        return {
+            key: replace(cell, policy=at_common(cell.policy))
+            for key, cell in found
+            if cell.policy.bonus_constant is not None
+        }
+
     def takes(self, cell: Cell) -> bool:
         """Return whether a cell is played.
 
@@ -265,37 +275,30 @@ def compiled_policies() -> list[str]:
     return [text for text in POLICIES if plays_fast(Cell(problem, network, parse_policy(text), 1))]
 
 
+def at_common(policy: AnyPolicy) -> AnyPolicy:
+    """Return a policy at the common constant; coop-UCB, which needs more than 2, at its own."""
+    try:
+        return policy.with_constant(COMMON)
+    except InputError:
+        return policy
+
+
 def matched(spelling: str, problem: Problem) -> AnyPolicy:
     """Return the policy as it suits the problem.
 
-    It gets the family that matches the rewards, if it has one, and a model per arm where all arms
-    have the same features. What the spelling names stays, and so for every policy of a population.
+    It gets a model per arm where all arms have the same features, unless the spelling names
+    `disjoint`.
     """
-    population = parse_population(spelling, partial(matched, problem=problem))
-    if population is not None:
-        return population
-    suited = {"family": problem.family, "disjoint": problem.one_context}
-    for name in _named(spelling):
-        suited.pop(name, None)
-    policy: AnyPolicy = with_settings(parse_policy(spelling), suited)
-    return policy
+    policy = parse_policy(spelling)
+    if not (policy.takes_context and problem.one_context) or _names_disjoint(spelling):
+        return policy
+    parts: Any = policy.parts  # there are some, or it would not look at features
+    disjoint: AnyPolicy = combine(parts.aggregation, replace(parts.index, disjoint=True))
+    return disjoint
 
 
-def _named(spelling: str) -> list[str]:
-    """Return the settings that a spelling names, of those that are made to suit a problem."""
-    return sorted(re.findall(r"\b(family|disjoint)\s*=", spelling))
-
-
-def with_settings(settings: Any, suited: Mapping[str, Any]) -> Any:
-    """Set what is named wherever it has its default, in settings and in nested ones."""
-    if not is_dataclass(settings):
-        return settings
-    changes = {}
-    for setting in settings_of(type(settings)):
-        value = getattr(settings, setting.name)
-        is_open = setting.name in suited and value == setting.default
-        changes[setting.name] = suited[setting.name] if is_open else with_settings(value, suited)
-    return replace(settings, **changes)  # type: ignore[type-var]  # an instance
+def _names_disjoint(spelling: str) -> bool:
+    return re.search(r"\bdisjoint\s*=", spelling) is not None
 
 
 def make_plan(
@@ -358,4 +361,5 @@ def _policies(texts: Sequence[str], scenarios: Sequence[Scenario]) -> tuple[str,
 def _spelled(text: str) -> str:
     """Return the spelling of a policy; as it was given where a wish would be lost as a default."""
     spelling = parse_policy(text).spelling
-    return spelling if _named(spelling) == _named(text) else "".join(text.split())
+    is_kept = _names_disjoint(spelling) == _names_disjoint(text)
+    return spelling if is_kept else "".join(text.split())

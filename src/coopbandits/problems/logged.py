@@ -78,9 +78,15 @@ class LoggedBandit(Problem):
         self.arm_names: tuple[str, ...] = log.names
         self.reading = log.reading
         self.num_rewards = tuple(column.size for column in log.samples)
+        self._is_binary = all(np.isin(column, (0.0, 1.0)).all() for column in log.samples)
         sigma = _half_range(log.samples) if sigma is None else sigma
         form = RewardForm(STEP, _step_table(log.samples))
         super().__init__([_mean(column) for column in log.samples], sigma, form)
+
+    @property
+    def family(self) -> str:  # type: ignore[override]  # only an instance knows its rewards
+        """Bernoulli where every logged reward is 0 or 1."""
+        return "bernoulli" if self._is_binary else "gaussian"
 
     @classmethod
     def from_file(

@@ -82,8 +82,8 @@ class Problem(ABC):
     num_features : int
         How many features a context has; 0 where rewards depend on none.
     family : {"gaussian", "bernoulli"}
-        The family that suits a policy with such a setting: "bernoulli" where all rewards lie in
-        [0, 1], else "gaussian", which uses σ.
+        What ``family="auto"`` of a policy stands for: "bernoulli" where all rewards lie in [0, 1],
+        else "gaussian", which uses σ.
     reward : function or None
         The static function of a subclass. The reference engine calls it, and compiled engines are
         made of it, so it keeps to what numba compiles: floats, ints, loops, `math`, and functions

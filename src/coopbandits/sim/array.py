@@ -192,4 +192,4 @@ class Play:
         return totals
 
     def _refusal(self, returned: str) -> InputError:
-        return InputError(f"the array form of {self.task.policy.spelling} returned {returned}")
+        return InputError(f"the array form of {self.task.given.spelling} returned {returned}")

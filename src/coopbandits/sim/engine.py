@@ -82,13 +82,13 @@ def choose(wanted: str, task: Task) -> Engine:
         obstacle = engine.obstacle(task)
         if obstacle is None:
             if name == REFERENCE != wanted:
-                _step_in(f"{task.policy.spelling} {obstacles[0]}", task)
+                _step_in(f"{task.given.spelling} {obstacles[0]}", task)
             elif name != GPU == wanted:
                 how = "" if task.precision == PRECISIONS[0] else f", in {PRECISIONS[0]}"
-                note(f"{task.policy.spelling} {obstacles[0]}, so the {name} engine plays it{how}")
+                note(f"{task.given.spelling} {obstacles[0]}, so the {name} engine plays it{how}")
             return engine
         obstacles.append(obstacle)
-    raise InputError(f"no engine plays {task.policy.spelling}: it {obstacles[0]}")
+    raise InputError(f"no engine plays {task.given.spelling}: it {obstacles[0]}")
 
 
 def _may_play(wanted: str, name: str) -> bool:

@@ -56,7 +56,7 @@ def label(
 ) -> Result:
     """Join and label records, which are given by batch of runs, then by task."""
     records = [join([batch[i] for batch in batches]) for i in range(len(tasks))]
-    setup, policies = tasks[0].setup, [task.policy for task in tasks]
+    setup, policies = tasks[0].setup, [task.given for task in tasks]
     data = {
         name: (
             dims,

@@ -27,8 +27,9 @@ class Task:
     ----------
     setup : Setup
         All but the policy; its settings are attributes of the task as well.
-    policy : AnyPolicy
-        The policy to play.
+    given, policy : AnyPolicy
+        The policy as the user gave it, by which results are labelled; and as it is played, suited
+        to the rewards.
     num_runs : int
         The number of runs asked for, in all batches.
     keep : {"", "agents", "arms"}
@@ -39,7 +40,7 @@ class Task:
 
     def __init__(self, setup: Setup, policy: AnyPolicy) -> None:
         setup.check_policy(policy)
-        self.setup, self.policy = setup, policy
+        self.setup, self.given, self.policy = setup, policy, policy.suited(setup.family)
         self.problem, self.network = setup.problem, setup.network
         self.horizon, self.num_runs, self.seed = setup.horizon, setup.runs, setup.seed
         self.rounds, self.shuffle_arms = setup.rounds, setup.shuffle_arms

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.index import UNIT_REWARDS
 from coopbandits.core.index.trial import try_index
 from coopbandits.core.policy import AnyPolicy, Parts
 from coopbandits.core.recommend import require_certain
@@ -111,6 +112,16 @@ class Setup:
         return self.problem.reward_tables(self.network.labels)
 
     @property
+    def family(self) -> str:
+        """The family of rewards that policies with family "auto" are suited to.
+
+        The problem's, unless drift or sites move rewards out of [0, 1].
+        """
+        least, most = self.tables.bounds or UNIT_REWARDS
+        is_unit = UNIT_REWARDS[0] <= least and most <= UNIT_REWARDS[1]
+        return self.problem.family if is_unit else "gaussian"
+
+    @property
     def sees_sites(self) -> bool:
         """Whether it is measured how much sites differ: they may, and single arms are at hand."""
         groups, segments = self.tables.means.shape[:2]
@@ -181,8 +192,7 @@ class Setup:
         for member in policy.members:
             self._check_member(member)
         for each in (policy, *policy.members):
-            if each.clips_rewards:
-                self._require_unit_rewards(each, "rescale the rewards")
+            self._check_support(each)
         if self.stop is not None:
             require_certain(
                 f"policy {policy.spelling}", policy.parts if policy.plays_parts else None
@@ -194,9 +204,6 @@ class Setup:
             )
 
     def _check_member(self, policy: AnyPolicy) -> None:
-        family = getattr(policy.parts.index if policy.parts else policy, "family", None)
-        if family == "bernoulli":
-            self._require_unit_rewards(policy, "take its Gaussian family, or rescale the rewards")
         self._check_features(policy)
         parts = policy.parts
         # An aggregation of one's own may tell an index more than the statistic does.
@@ -216,12 +223,15 @@ class Setup:
         registers = parts.registers(problem.num_arms, problem.num_features)
         return try_index(parts.index, parts.index.numbers(view), registers)
 
-    def _require_unit_rewards(self, policy: AnyPolicy, what_to_do: str) -> None:
-        low, high = self.tables.bounds or (0.0, 1.0)
-        if not 0.0 <= low <= high <= 1.0:
+    def _check_support(self, policy: AnyPolicy) -> None:
+        """Refuse rewards that the policy is not made for; a problem need not know its bounds."""
+        low, high = policy.support
+        least, most = self.tables.bounds or policy.support
+        if not low <= least <= most <= high:
             raise InputError(
-                f"policy {policy.spelling} is for rewards in [0, 1], and those of "
-                f"{type(self.problem).__name__} go from {low:g} to {high:g}; {what_to_do}"
+                f"policy {policy.spelling} is for rewards in [{low:g}, {high:g}], and those of "
+                f"{type(self.problem).__name__} go from {least:g} to {most:g}; rescale the "
+                "rewards, or choose an index or a family for any rewards"
             )
 
     def _check_features(self, policy: AnyPolicy) -> None:

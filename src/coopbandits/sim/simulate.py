@@ -197,7 +197,7 @@ def _complete(finished: list[list[Record]], policies: int) -> tuple[list[list[Re
 
 def plan(setup: Setup, policies: Policies) -> dict[str, Any]:
     """Return the settings that the result of `play` will have, without playing."""
-    return settings(setup, [task.policy for task in _tasks(setup, policies)])
+    return settings(setup, [task.given for task in _tasks(setup, policies)])
 
 
 def _warn_if_short(setup: Setup) -> None:

@@ -44,7 +44,7 @@ def test_sigma_scales_the_bonus() -> None:
     rewards = rewards_tape(1, 200, 3)
     view = LocalView(agent_id=0, own_weight=1.0, neighbor_weights={}, num_arms=3, sigma=0.5)
     run = drive([make_agent(IndependentUCB(), view)], rewards, 0, 200)
-    assert [row[0] for row in run.arms] == own_ucb(rewards[0].tolist(), 3, 4.0 * 0.25)
+    assert [row[0] for row in run.arms] == own_ucb(rewards[0].tolist(), 3, 2.0 * 0.25)
 
 
 def test_nothing_needs_to_be_told() -> None:

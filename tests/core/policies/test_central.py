@@ -98,9 +98,9 @@ def test_batched_ucb(constant: float) -> None:
 def test_delayed_ucb_sees_what_is_exactly_so_many_rounds_older(delay: int) -> None:
     rewards = rewards_tape(3, 100, 4)
     found = play(DelayedCentralUCB(delay), rewards)
-    assert found == batched(rewards, 4.0, delay)
-    assert found != batched(rewards, 4.0, delay + 1)
-    assert found != batched(rewards, 4.0, delay - 1)
+    assert found == batched(rewards, 2.0, delay)
+    assert found != batched(rewards, 2.0, delay + 1)
+    assert found != batched(rewards, 2.0, delay - 1)
 
 
 def test_until_every_arm_is_seen_arms_are_played_in_turn() -> None:

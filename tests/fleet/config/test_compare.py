@@ -57,7 +57,7 @@ def test_others_are_named() -> None:
     [
         ("arms", ["red", "blue"], "arms is ['red', 'blue'], but 1.toml has ['red', 'green', 'bl"),
         ("rounds_per_second", 5, "rounds_per_second is 5.0, but 1.toml has 20.0"),
-        ("policy", "tree-ts", "policy is 'tree-ts', but 1.toml has 'flood-ts:family=bernoulli'"),
+        ("policy", "tree-ts", "policy is 'tree-ts', but 1.toml has 'flood-ts'"),
     ],
 )
 def test_other_clusters(key: str, value: Any, sentence: str) -> None:

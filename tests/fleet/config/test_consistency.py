@@ -31,7 +31,9 @@ def test_rewards_must_be_declared() -> None:
     made(("cluster.sigma", 3.0))
     changes = (("cluster.reward_range", REMOVED), ("cluster.sigma", 3.0))
     (found,) = problems(*changes, ("cluster.policy", "tree-ts:family=bernoulli"))
-    assert "tree-ts:family=bernoulli takes rewards between two numbers" in found
+    assert (
+        "tree-ts:family=bernoulli is for rewards in [0, 1], but there is no reward_range" in found
+    )
 
 
 @pytest.mark.parametrize(

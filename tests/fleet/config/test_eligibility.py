@@ -112,7 +112,7 @@ def test_an_aggregation_finds_out_what_a_policy_would() -> None:
     found = ("cluster.num_agents", "estimate"), ("cluster.lambda_bound", "estimate")
     cluster = made(("cluster.policy", "staged-mixing*kl-ucb"), *found).cluster
     mixing = StagedMixing(num_agents="estimate", lambda_bound="estimate")
-    assert cluster.policy_object() == combine(mixing, KLUCB())
+    assert cluster.policy_object() == combine(mixing, KLUCB("bernoulli"))
     named = made(("cluster.policy", "dducb"), *found).cluster.policy_object()
     assert named == DDUCB(num_agents="estimate", lambda_bound="estimate")
     with pytest.raises(ConfigError, match="cannot be estimated for policy running-consensus"):
@@ -122,7 +122,7 @@ def test_an_aggregation_finds_out_what_a_policy_would() -> None:
 @pytest.mark.parametrize("policy", ["tree-sums*beta-draw", "tree-sums*kl-ucb:family=bernoulli"])
 def test_rewards_of_a_range_need_one(policy: str) -> None:
     assert made(("cluster.policy", policy)).cluster.policy == policy
-    with pytest.raises(ConfigError, match="takes rewards between two numbers"):
+    with pytest.raises(ConfigError, match="but there is no reward_range"):
         made(
             ("cluster.policy", policy),
             ("cluster.sigma", 1.0),

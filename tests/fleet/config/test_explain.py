@@ -37,7 +37,7 @@ def test_explain(config: NodeConfig, tmp_path: Path) -> None:
         "node": f"shop-1 of cluster shop, configuration {config.cluster.hash[:12]}",
         "learning": "since 2026-01-31 12:00:00 UTC, 3 arms",
         "rewards": "0 to 1",
-        "policy": "flood-ts:family=bernoulli, robust: goes on whatever neighbours do",
+        "policy": "flood-ts, robust: goes on whatever neighbours do",
         "pace": "20 rounds per second",
         "message": "2 values, with news of 1000 agents in every round up to 8002",
         "traffic": "2.5 kB/s to each neighbour, with news of 1000 agents in every round up to "

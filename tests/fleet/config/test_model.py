@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from coopbandits import DDUCB, FloodTS
+from coopbandits import DDUCB
 from coopbandits.core.contract import LocalView
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.eligibility import obstacle
 from coopbandits.fleet.config.features import Feature
 
-from .sample import made
+from .sample import REMOVED, made
 
 RUNNABLE = [text for text in EXAMPLES if not obstacle(parse_policy(text))]
 
@@ -52,7 +52,24 @@ def test_estimates_are_settings_of_the_policy() -> None:
     cluster = replace(made().cluster, policy="dducb:eta=3", num_agents="estimate", lambda_bound=0.5)
     assert cluster.policy_object() == DDUCB(eta=3.0, num_agents="estimate")
     assert (cluster.told_num_agents, cluster.told_lambda_bound) == (None, 0.5)
-    assert made().cluster.policy_object() == FloodTS(family="bernoulli")
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "flooded-totals*kl-ucb"])
+def test_the_family_follows_from_what_is_declared_of_rewards(policy: str) -> None:
+    """A range alone is Bernoulli's; σ is what the Gaussian family uses; a family named stays."""
+
+    def played(*changes: tuple[str, Any], family: str = "") -> str:
+        text = policy + (f":family={family}" if family else "")
+        cluster = made(("cluster.policy", text), *changes).cluster
+        assert cluster.policy == text
+        return cluster.policy_object().spelling
+
+    sigma, no_range = ("cluster.sigma", 0.3), ("cluster.reward_range", REMOVED)
+    assert played() == f"{policy}:family=bernoulli"
+    assert played(sigma) == f"{policy}:family=gaussian"
+    assert played(sigma, no_range) == f"{policy}:family=gaussian"
+    assert played(family="gaussian") == f"{policy}:family=gaussian"
+    assert played(sigma, family="bernoulli") == f"{policy}:family=bernoulli"
 
 
 def test_the_hash_is_that_of_the_cluster() -> None:
@@ -76,7 +93,7 @@ OTHERS: dict[str, Any] = {
     "name": "mill",
     "epoch": 1769860801,
     "arms": ("green", "red", "blue"),
-    "policy": "flood-ts",
+    "policy": "flood-ts:family=gaussian",
     "reward_range": (0.0, 1.5),
     "sigma": 1.0,
     "num_agents": 4,
@@ -99,7 +116,7 @@ def test_every_setting_of_the_cluster_changes_the_hash(key: str) -> None:
 
 def test_a_cluster_without_half_life_and_features_is_known_to_agents_of_before() -> None:
     """Its hash is what it was before there were such settings."""
-    settings = asdict(made().cluster)
+    settings = asdict(made().cluster) | {"policy": "flood-ts:family=bernoulli"}  # as it is played
     del settings["half_life"], settings["features"]
     canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
     assert made().cluster.hash == sha256(canonical.encode()).hexdigest()

@@ -100,18 +100,16 @@ def test_what_is_left_out_has_a_default() -> None:
     assert str(config.listen) == "0.0.0.0:7400"
     assert config.api == Address("127.0.0.1", 8400)
     assert (config.durability, config.neighbors, config.uvloop) == ("process", {}, False)
-    assert config.cluster.policy == "flood-ts:family=bernoulli"
-    assert made(("cluster.sigma", 0.1)).cluster.policy == "flood-ts"
+    assert config.cluster.policy == "flood-ts"
 
 
 def test_the_default_policy_follows_from_the_declared_number_of_agents() -> None:
     few, many = ("cluster.max_agents", 200), ("cluster.max_agents", 201)
-    assert made(few).cluster.policy == "flood-ts:family=bernoulli"
-    assert made(many).cluster.policy == "ledger-ts:family=bernoulli"
-    assert made(many, ("cluster.sigma", 0.1)).cluster.policy == "ledger-ts"
+    assert made(few).cluster.policy == "flood-ts"
+    assert made(many).cluster.policy == "ledger-ts"
     assert made(many, ("cluster.policy", "tree-ts")).cluster.policy == "tree-ts"
     forgets = made(many, ("cluster.half_life", "2h")).cluster  # a ledger cannot, by the clock
-    assert forgets.policy == "flood-ts:family=bernoulli"
+    assert forgets.policy == "flood-ts"
 
 
 def test_so_does_that_of_bandits_in_sections() -> None:
@@ -128,8 +126,8 @@ def test_so_does_that_of_bandits_in_sections() -> None:
         found = made(*moved, ("cluster.max_agents", max_agents), ("bandits", sections)).declared
         return [bandit.settings.policy for bandit in found.values()]
 
-    assert policies(200) == ["flood-ts", "flood-ts:family=bernoulli", "flood-ts", "tree-ts"]
-    assert policies(201) == ["ledger-ts", "ledger-ts:family=bernoulli", "flood-ts", "tree-ts"]
+    assert policies(200) == ["flood-ts", "flood-ts", "flood-ts", "tree-ts"]
+    assert policies(201) == ["ledger-ts", "ledger-ts", "flood-ts", "tree-ts"]
 
 
 @pytest.mark.parametrize(

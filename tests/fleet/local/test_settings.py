@@ -31,12 +31,12 @@ def test_time_follows_from_rounds_unless_told() -> None:
 def test_arms_pay_0_or_1_unless_sigma_is_given() -> None:
     settings = make_settings("cycle:4", "0.6,0.5x2")
     assert settings.problem == BernoulliBandit([0.6, 0.5, 0.5])
-    assert settings.policy == "flood-ts:family=bernoulli"
+    assert settings.policy == "flood-ts"
     settings = make_settings("cycle:4", "2,-1", sigma=0.5)
     assert settings.problem == GaussianBandit([2.0, -1.0], 0.5)
     assert settings.policy == "flood-ts"
     told = make_settings("cycle:4", "0.6,0.5", policy="tree-ts:family=gaussian")
-    assert told.policy == "tree-ts"
+    assert told.policy == "tree-ts:family=gaussian"
     assert make_settings("cycle:4", "0.6,0.5", policy="dducb").policy == "dducb"
 
 

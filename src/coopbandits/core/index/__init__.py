@@ -2,7 +2,15 @@
 
 from coopbandits.core.index.elimination import Elimination
 from coopbandits.core.index.greedy import EpsilonGreedy
-from coopbandits.core.index.index import FAMILIES, Index, require_family
+from coopbandits.core.index.index import (
+    ANY_REWARDS,
+    FAMILIES,
+    UNIT_REWARDS,
+    Index,
+    Support,
+    family_support,
+    require_family,
+)
 from coopbandits.core.index.inflated import InflatedUCB
 from coopbandits.core.index.kl import KLUCB
 from coopbandits.core.index.linear import LINEAR_INDICES, LinTS, LinUCB
@@ -20,6 +28,7 @@ INDICES = (
 """Every index that ships, but for those that look at features: `LINEAR_INDICES`."""
 
 __all__ = [
+    "ANY_REWARDS",
     "FAMILIES",
     "INDICES",
     "KLUCB",
@@ -27,6 +36,7 @@ __all__ = [
     "MOSS",
     "UCB",
     "UCL",
+    "UNIT_REWARDS",
     "BayesUCB",
     "BetaDraw",
     "CentredDraw",
@@ -38,6 +48,8 @@ __all__ = [
     "LinUCB",
     "NormalDraw",
     "RobustUCB",
+    "Support",
     "TopTwo",
+    "family_support",
     "require_family",
 ]

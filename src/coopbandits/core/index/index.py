@@ -15,11 +15,12 @@ compiles: floats, ints, loops, `math`, tuples of constants, and functions that d
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.spelling import Named
+from coopbandits.core.spelling import AUTO, Named
 from coopbandits.core.statistic import ArmSums, Statistic
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 Floats = Any
 """A list of floats in plain Python, an array of float64 in compiled engines."""
+
+Support = tuple[float, float]
+ANY_REWARDS: Support = (-math.inf, math.inf)
+UNIT_REWARDS: Support = (0.0, 1.0)
 
 
 class Index(Named, ABC):
@@ -53,10 +58,14 @@ class Index(Named, ABC):
         Called as (estimate, word, numbers), with arrays in the estimate: returns what `value` does,
         as one array for all arms, or None where that is no faster. Plain Python then does without
         `prepare` and `value`, unless there is a `pick`.
+    support : (float, float)
+        The smallest and the largest reward that the index is made for. `simulate` and fleets
+        reject it where rewards may lie outside.
 
-    The last three are shortcuts to the same arms; `check_policy` holds them to `value`. A class
-    that overrides `prepare`, `value` or `pick`, itself or by a mixin, inherits none of them, nor
-    what its parent declared of `random` and `prepare_reads`: those were about other functions.
+    `bound`, `bonus` and `values` are shortcuts to the same arms; `check_policy` holds
+    them to `value`. A class that overrides `prepare`, `value` or `pick`, itself or by a mixin,
+    inherits none of them, nor what its parent declared of `random` and `prepare_reads`: those were
+    about other functions.
     """
 
     random: ClassVar[bool] = True
@@ -65,6 +74,7 @@ class Index(Named, ABC):
     bound: Any = None
     bonus: Any = None
     values: Any = None
+    support: Any = ANY_REWARDS
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Forget what a class declared of functions that are no longer its own.
@@ -120,11 +130,16 @@ def _place(cls: type, name: str) -> int:
     return next(place for place, each in enumerate(cls.__mro__) if name in vars(each))
 
 
-FAMILIES = ("gaussian", "bernoulli")
-"""Families of rewards; "bernoulli" also takes rewards anywhere in [0, 1]."""
+FAMILIES = (AUTO, "gaussian", "bernoulli")
+"""Families of rewards. "bernoulli" accepts any rewards in [0, 1]. `Named.suited` replaces "auto" by
+what is known of the rewards; where nothing is known, "auto" is Gaussian."""
 
 
 def require_family(family: str) -> None:
-    """Refuse an unknown family of rewards."""
     if family not in FAMILIES:
         raise unknown_name("family of rewards", str(family), FAMILIES)
+
+
+def family_support(family: str) -> Support:
+    """Return the rewards that a family is made for."""
+    return UNIT_REWARDS if family == "bernoulli" else ANY_REWARDS

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from coopbandits.core.checks import require_number
 from coopbandits.core.choice import NO_INFORMATION
@@ -82,6 +82,10 @@ class InflatedUCB(Index):
     def bonus_constant(self) -> float:
         """B = 2γ, which the inflation then multiplies."""
         return 2 * self.gamma
+
+    def with_constant(self, constant: float) -> Self:
+        """B = 2γ."""
+        return replace(self, gamma=constant / 2)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """2γσ² and ε."""

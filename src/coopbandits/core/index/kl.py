@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core.checks import require_number
 from coopbandits.core.choice import NO_INFORMATION
-from coopbandits.core.index.index import Floats, Index, require_family
+from coopbandits.core.index.index import Floats, Index, Support, family_support, require_family
 from coopbandits.core.special import bernoulli_upper, bernstein_upper
+from coopbandits.core.spelling import AUTO
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
@@ -44,8 +45,9 @@ class KLUCB(Index):
 
     Parameters
     ----------
-    family : {"gaussian", "bernoulli"}
-        The rewards' family; "bernoulli" takes rewards anywhere in [0, 1].
+    family : {"auto", "gaussian", "bernoulli"}
+        The rewards' family; "bernoulli" accepts any rewards in [0, 1]. "auto" is "bernoulli" where
+        rewards are known to lie in [0, 1], else "gaussian".
     c : float
         Weight of ln ln s: 3 in the theorem, 0 as the authors recommend in practice.
 
@@ -55,7 +57,7 @@ class KLUCB(Index):
     index +∞.
     """
 
-    family: str = "gaussian"
+    family: str = AUTO
     c: float = 0.0
     name: ClassVar[str] = "kl-ucb"
     random: ClassVar[bool] = False
@@ -71,6 +73,10 @@ class KLUCB(Index):
         return 2.0 * view.sigma**2, self.c, float(self.family == "bernoulli")
 
     @property
+    def support(self) -> Support:
+        return family_support(self.family)
+
+    @property
     def bound(self) -> Any:
         """Bernstein's bound, which spares most arms of the Bernoulli family their logarithms."""
         return spare_arms if self.family == "bernoulli" else None
@@ -78,7 +84,7 @@ class KLUCB(Index):
     @property
     def bonus(self) -> Any:
         """The Gaussian family's index is a mean and a root."""
-        return normal_bonus if self.family == "gaussian" else None
+        return None if self.family == "bernoulli" else normal_bonus
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from coopbandits.core.choice import NO_INFORMATION, as_lists
 from coopbandits.core.draws import betas, gamma_of, normal_of, normals, word_at, words
 from coopbandits.core.errors import unknown_name
-from coopbandits.core.index.index import Floats, Index
+from coopbandits.core.index.index import UNIT_REWARDS, Floats, Index
 from coopbandits.core.statistic import ArmSums, Statistic
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class BetaDraw(Index):
     """
 
     name: ClassVar[str] = "beta-draw"
-    family: ClassVar[str] = "bernoulli"
+    support = UNIT_REWARDS
     prepare_reads: ClassVar[str] = "arms"
 
     def scratch_size(self, num_arms: int) -> int:

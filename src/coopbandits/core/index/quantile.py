@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 from coopbandits.core.checks import require_number
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.draws import normal_quantile
-from coopbandits.core.index.index import Floats, Index, require_family
+from coopbandits.core.index.index import Floats, Index, Support, family_support, require_family
 from coopbandits.core.index.inflated import require_gamma, root_log
 from coopbandits.core.index.posterior import write_betas
 from coopbandits.core.special import beta_upper_quantile
+from coopbandits.core.spelling import AUTO
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
@@ -109,8 +110,9 @@ class BayesUCB(Index):
 
     Parameters
     ----------
-    family : {"gaussian", "bernoulli"}
-        The rewards' family: prior N(0, 1) with known σ, or Beta(1, 1) for rewards in [0, 1].
+    family : {"auto", "gaussian", "bernoulli"}
+        The rewards' family: prior N(0, 1) with known σ, or Beta(1, 1) for rewards in [0, 1]; "auto"
+        as in `KLUCB`.
 
     Notes
     -----
@@ -119,7 +121,7 @@ class BayesUCB(Index):
     1 − 1/(t (ln T)^c), with c = 0 recommended.
     """
 
-    family: str = "gaussian"
+    family: str = AUTO
     name: ClassVar[str] = "bayes-ucb"
     random: ClassVar[bool] = False
     prepare_reads: ClassVar[str] = "arms"
@@ -127,6 +129,10 @@ class BayesUCB(Index):
     def __post_init__(self) -> None:
         """Refuse an unknown family."""
         require_family(self.family)
+
+    @property
+    def support(self) -> Support:
+        return family_support(self.family)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """σ, and 1 for Bernoulli rewards."""

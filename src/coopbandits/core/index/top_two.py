@@ -10,9 +10,10 @@ from coopbandits.core.checks import require_number
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.index.greedy import largest_of
-from coopbandits.core.index.index import Floats, Index, require_family
+from coopbandits.core.index.index import Floats, Index, Support, family_support, require_family
 from coopbandits.core.index.posterior import draw_beta, draw_normal, write_betas, write_centred
 from coopbandits.core.special import bernoulli_divergence
+from coopbandits.core.spelling import AUTO
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
@@ -61,8 +62,9 @@ class TopTwo(Index):
     ----------
     beta : float
         β, the probability of playing the leader.
-    family : {"gaussian", "bernoulli"}
-        The posterior, that of `CentredDraw` with known σ or of `BetaDraw`, and the divergence.
+    family : {"auto", "gaussian", "bernoulli"}
+        The posterior, that of `CentredDraw` with known σ or of `BetaDraw`, and the divergence;
+        "auto" as in `KLUCB`.
 
     Notes
     -----
@@ -72,13 +74,17 @@ class TopTwo(Index):
     """
 
     beta: float = 0.5
-    family: str = "gaussian"
+    family: str = AUTO
     name: ClassVar[str] = "top-two"
     prepare_reads: ClassVar[str] = "arms"
 
     def __post_init__(self) -> None:
         require_number("beta", self.beta, "above 0, and at most 1", 0.0, math.nextafter(1.0, 2.0))
         require_family(self.family)
+
+    @property
+    def support(self) -> Support:
+        return family_support(self.family)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """β, σ, and 1 for Bernoulli rewards."""

@@ -30,7 +30,7 @@ class UCB(Index):
     Parameters
     ----------
     constant : float
-        B.
+        B. 2 makes it the KL-UCB of Gaussian rewards; policies of papers pass their own.
 
     Notes
     -----
@@ -38,7 +38,7 @@ class UCB(Index):
     parameter (there B σ² = 2 for rewards in [0, 1]); an arm without information has index +∞.
     """
 
-    constant: float = 4.0
+    constant: float = 2.0
     name: ClassVar[str] = "ucb"
     random: ClassVar[bool] = False
     prepare_reads: ClassVar[str] = "time"

@@ -20,7 +20,7 @@ class IndependentUCB(Policy):
     Parameters
     ----------
     constant : float
-        B; 4 matches DDUCB's default.
+        B.
     discount : float
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
@@ -32,7 +32,7 @@ class IndependentUCB(Policy):
     Fischer 2002, where B σ² = 2 for rewards in [0, 1]): the constant is a parameter.
     """
 
-    constant: float = 4.0
+    constant: float = 2.0
     discount: float = 1.0
     window: int | None = None
     name: ClassVar[str] = "independent-ucb"

@@ -10,6 +10,7 @@ from coopbandits.core.checks import require_count
 from coopbandits.core.index import UCB
 from coopbandits.core.policies.thompson import draw_index
 from coopbandits.core.policy import CentralPolicy, Parts
+from coopbandits.core.spelling import AUTO
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class CentralUCB(CentralPolicy):
     Parameters
     ----------
     constant : float
-        B; 4 matches DDUCB's default.
+        B.
     discount : float
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
@@ -34,7 +35,7 @@ class CentralUCB(CentralPolicy):
     parameter.
     """
 
-    constant: float = 4.0
+    constant: float = 2.0
     discount: float = 1.0
     window: int | None = None
     name: ClassVar[str] = "central-ucb"
@@ -55,7 +56,7 @@ class CentralBatchedUCB(CentralPolicy):
     Parameters
     ----------
     constant : float
-        B; 4 matches DDUCB's default.
+        B.
     discount : float
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
@@ -67,7 +68,7 @@ class CentralBatchedUCB(CentralPolicy):
     parameter.
     """
 
-    constant: float = 4.0
+    constant: float = 2.0
     discount: float = 1.0
     window: int | None = None
     name: ClassVar[str] = "central-batched-ucb"
@@ -90,7 +91,7 @@ class DelayedCentralUCB(CentralPolicy):
     delay : int
         By how many rounds rewards are late.
     constant : float
-        B; 4 matches DDUCB's default.
+        B.
     discount : float
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
@@ -103,7 +104,7 @@ class DelayedCentralUCB(CentralPolicy):
     """
 
     delay: int
-    constant: float = 4.0
+    constant: float = 2.0
     discount: float = 1.0
     window: int | None = None
     name: ClassVar[str] = "delayed-central-ucb"
@@ -125,8 +126,8 @@ class CentralTS(CentralPolicy):
 
     Parameters
     ----------
-    family : {"gaussian", "bernoulli"}
-        The rewards' family: prior N(0, 1) with known σ, or Beta(1, 1).
+    family : {"auto", "gaussian", "bernoulli"}
+        The rewards' family: prior N(0, 1) with known σ, or Beta(1, 1); "auto" as in `DecTS`.
     discount : float
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
     window : int or None
@@ -138,7 +139,7 @@ class CentralTS(CentralPolicy):
     batches of N.
     """
 
-    family: str = "gaussian"
+    family: str = AUTO
     discount: float = 1.0
     window: int | None = None
     name: ClassVar[str] = "central-ts"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 from coopbandits.core.aggregate import RunningConsensus
 from coopbandits.core.errors import unknown_name
@@ -56,6 +56,10 @@ class CoopUCB(Policy):
         """A running consensus × UCB inflated by ε_c."""
         return Parts(RunningConsensus(self.discount), InflatedUCB(self.gamma, self.epsilon_c))
 
+    def with_constant(self, constant: float) -> Self:
+        """B = 2γ."""
+        return replace(self, gamma=constant / 2)
+
 
 @dataclass(frozen=True)
 class CoopUCB2(Policy):
@@ -83,6 +87,10 @@ class CoopUCB2(Policy):
     def parts(self) -> Parts:
         """A running consensus × UCB inflated by sqrt(ln t)."""
         return Parts(RunningConsensus(self.discount), InflatedUCB(self.gamma))
+
+    def with_constant(self, constant: float) -> Self:
+        """B = 2γ."""
+        return replace(self, gamma=constant / 2)
 
 
 @dataclass(frozen=True)

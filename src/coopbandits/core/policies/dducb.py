@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, Self
 
 from coopbandits.core.aggregate import StagedMixing
 from coopbandits.core.checks import require_number, require_positive
@@ -109,6 +109,10 @@ class DDUCB(Policy):
     def bonus_constant(self) -> float:
         """B, the constant of the bonus sqrt(B σ² ln s / n)."""
         return self.bonus_factor * self.eta
+
+    def with_constant(self, constant: float) -> Self:
+        """B = bonus_factor·η; η stays, since the analysis has it elsewhere, too."""
+        return replace(self, bonus_factor=constant / self.eta)
 
     def mixing_steps(self, num_agents: int | None, lambda_bound: float | None) -> int:
         """Return C: the setting, or what N (its upper bound) and λ ask for."""

@@ -9,6 +9,7 @@ from coopbandits.core.aggregate import TrackedMeans
 from coopbandits.core.checks import require_positive
 from coopbandits.core.index import KLUCB, UCB
 from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.spelling import AUTO
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,9 @@ class DecKLUCB(Policy):
 
     Parameters
     ----------
-    family : {"gaussian", "bernoulli"}
-        The rewards' family; "bernoulli" takes rewards anywhere in [0, 1].
+    family : {"auto", "gaussian", "bernoulli"}
+        The rewards' family; "bernoulli" accepts any rewards in [0, 1]. "auto" is "bernoulli" where
+        rewards are known to lie in [0, 1], else "gaussian".
     beta : float
         β.
 
@@ -60,7 +62,7 @@ class DecKLUCB(Policy):
     as `DecUCB` does.
     """
 
-    family: str = "gaussian"
+    family: str = AUTO
     beta: float = 0.01
     name: ClassVar[str] = "dec-kl-ucb"
 

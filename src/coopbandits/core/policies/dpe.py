@@ -22,10 +22,11 @@ from coopbandits.core.checks import require_count
 from coopbandits.core.contract import LocalView, State, Vector
 from coopbandits.core.draws import uniform_of
 from coopbandits.core.errors import InputError
-from coopbandits.core.index import require_family
+from coopbandits.core.index import Support, family_support, require_family
 from coopbandits.core.policy import Policy
 from coopbandits.core.ruled import RuledAgent
 from coopbandits.core.special import bernoulli_upper
+from coopbandits.core.spelling import AUTO
 from coopbandits.core.team import Arms, Sent, Team
 
 NOTHING_HEARD = 2.0
@@ -42,8 +43,9 @@ class DPE2(Policy):
 
     Parameters
     ----------
-    family : {"gaussian", "bernoulli"}
-        The rewards' family; "bernoulli" takes rewards anywhere in [0, 1].
+    family : {"auto", "gaussian", "bernoulli"}
+        The rewards' family; "bernoulli" accepts any rewards in [0, 1]. "auto" is "bernoulli" where
+        rewards are known to lie in [0, 1], else "gaussian".
 
     Notes
     -----
@@ -54,12 +56,16 @@ class DPE2(Policy):
     where the paper's text tosses a coin between its best arm and the queue.
     """
 
-    family: str = "gaussian"
+    family: str = AUTO
     name: ClassVar[str] = "dpe2"
 
     def __post_init__(self) -> None:
         """Refuse an unknown family."""
         require_family(self.family)
+
+    @property
+    def support(self) -> Support:
+        return family_support(self.family)
 
     @property
     def needs(self) -> frozenset[str]:

@@ -9,13 +9,14 @@ from coopbandits.core.aggregate import FloodedTotals, PullMixing, TreeSums
 from coopbandits.core.aggregate.pooling import Spread
 from coopbandits.core.index import UCB, BetaDraw, CentredDraw, Index, require_family
 from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.spelling import AUTO
 
 
 @dataclass(frozen=True)
 class Drawing(Policy):
     """Settings of posterior draws on totals that forget; see `GossipTS`."""
 
-    family: str = "gaussian"
+    family: str = AUTO
     sigma: str = "known"
     discount: float = 1.0
 
@@ -44,8 +45,9 @@ class GossipTS(Drawing):
 
     Parameters
     ----------
-    family : {"gaussian", "bernoulli"}
-        The rewards' family; "bernoulli" also takes rewards anywhere in [0, 1].
+    family : {"auto", "gaussian", "bernoulli"}
+        The rewards' family; "bernoulli" accepts any rewards in [0, 1]. "auto" is "bernoulli" where
+        rewards are known to lie in [0, 1], else "gaussian".
     sigma : {"known", "estimate"}
         Whether σ of Gaussian rewards is told or estimated from their scatter, which adds one value
         to a message. It makes no difference to a Bernoulli posterior.

@@ -20,7 +20,7 @@ class UCBNetwork(Policy):
     Parameters
     ----------
     constant : float
-        B; 4 matches DDUCB's default.
+        B; 8 is the authors' 2 for rewards in [0, 1].
     exploring : bool
         Whether only pulls are told of another arm than the one with the best mean (ComEx).
     fair : bool
@@ -31,10 +31,10 @@ class UCBNetwork(Policy):
     Knows who its neighbours are; to be fair also the smallest number of neighbours in the network.
     Sends 2 values, the arm and its reward, to each of them in every round.
 
-    *Differs from the paper*, where B σ² = 2 for rewards in [0, 1]: the constant is a parameter.
+    *Differs from the paper*: nothing known.
     """
 
-    constant: float = 4.0
+    constant: float = 8.0
     exploring: bool = False
     fair: bool = False
     name: ClassVar[str] = "ucb-network"
@@ -58,7 +58,7 @@ class MPUCB(Policy):
         The paper's γ, how many links the news of a pull may cross; with 1 the arms are those of
         `UCBNetwork`.
     constant : float
-        B; 4 matches DDUCB's default.
+        B; 4 gives bounds that fail with probability t⁻², as the authors' do.
     wait : int
         How many rounds old another agent's pull must be to count (Delayed MP-UCB; Madhushani,
         Dubey, Leonard, Pentland 2021).
@@ -69,7 +69,7 @@ class MPUCB(Policy):
     4 values to each neighbour for every pull that was made at most `hop_limit` − 1 hops away.
 
     *Differs from the paper*, which is about heavy-tailed rewards and takes robust means: here it is
-    the plain mean, and the constant is a parameter.
+    the plain mean, with the bonus for sub-Gaussian rewards.
     """
 
     hop_limit: int

@@ -8,6 +8,7 @@ from typing import ClassVar
 from coopbandits.core.aggregate import LocalSums, RunningConsensus
 from coopbandits.core.index import BayesUCB, BetaDraw, Index, NormalDraw, require_family
 from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.spelling import AUTO
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,9 @@ class DecTS(Policy):
 
     Parameters
     ----------
-    family : {"gaussian", "bernoulli"}
-        The rewards' family; "bernoulli" also takes rewards anywhere in [0, 1].
+    family : {"auto", "gaussian", "bernoulli"}
+        The rewards' family; "bernoulli" accepts any rewards in [0, 1]. "auto" is "bernoulli" where
+        rewards are known to lie in [0, 1], else "gaussian".
     discount : float
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
 
@@ -34,7 +36,7 @@ class DecTS(Policy):
     draw is made; that is the same, since mixing keeps the prior, which is equal everywhere.
     """
 
-    family: str = "gaussian"
+    family: str = AUTO
     discount: float = 1.0
     name: ClassVar[str] = "dec-ts"
 
@@ -46,28 +48,32 @@ class DecTS(Policy):
 
 @dataclass(frozen=True)
 class DecBayesUCB(Policy):
-    """Dec-BayesUCB, Gaussian: Dec-TS with a quantile of the posterior instead of a draw.
+    """Dec-BayesUCB: Dec-TS with a quantile of the posterior instead of a draw.
 
     Parameters
     ----------
+    family : {"auto", "gaussian", "bernoulli"}
+        The rewards' family, as in `DecTS`.
     discount : float
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
 
     Notes
     -----
-    Knows its row of P, N and σ. Sends 2K values to each neighbour in every round.
+    Knows its row of P, N and, for Gaussian rewards, σ. Sends 2K values to each neighbour in every
+    round.
 
     *Differs from the paper* (Lalitha, Goldsmith 2020): the level is 1 − 1/(t + 1), t the rounds
     completed, where the paper leaves its constants open.
     """
 
+    family: str = AUTO
     discount: float = 1.0
     name: ClassVar[str] = "dec-bayes-ucb"
 
     @property
     def parts(self) -> Parts:
         """A running consensus × a posterior quantile."""
-        return Parts(RunningConsensus(self.discount), BayesUCB())
+        return Parts(RunningConsensus(self.discount), BayesUCB(self.family))
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class IndependentTS(Policy):
 
     Parameters
     ----------
-    family : {"gaussian", "bernoulli"}
+    family : {"auto", "gaussian", "bernoulli"}
         The rewards' family, as in `DecTS`.
     discount : float
         γ, what a pull counts in every round compared with the one before; 1 for ever the same.
@@ -89,7 +95,7 @@ class IndependentTS(Policy):
     nothing known.
     """
 
-    family: str = "gaussian"
+    family: str = AUTO
     discount: float = 1.0
     window: int | None = None
     name: ClassVar[str] = "independent-ts"

@@ -17,6 +17,7 @@ import numpy as np
 from coopbandits.core.checks import require_count, require_number
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError
+from coopbandits.core.index import ANY_REWARDS, UNIT_REWARDS, Support
 from coopbandits.core.sources.source import Source, Tap
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ class Private(Source):
         return frozenset({"random_word"})
 
     @property
-    def clips(self) -> bool:
+    def support(self) -> Support:
         """Noise hides what a reward in [0, 1] can change, and no more."""
-        return self.epsilon != math.inf
+        return ANY_REWARDS if self.epsilon == math.inf else UNIT_REWARDS
 
     @property
     def levels(self) -> int:

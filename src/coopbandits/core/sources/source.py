@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
+from coopbandits.core.index import ANY_REWARDS, Support
 from coopbandits.core.spelling import Named
 from coopbandits.core.state import Stateful
 
@@ -28,9 +29,9 @@ class Source(Named, ABC):
     keeps_range: ClassVar[bool] = False
 
     @property
-    def clips(self) -> bool:
-        """Whether rewards outside [0, 1] are cut, so that they must not be played."""
-        return False
+    def support(self) -> Support:
+        """The smallest and the largest reward that it is made for."""
+        return ANY_REWARDS
 
     @property
     def needs(self) -> frozenset[str]:

@@ -143,7 +143,7 @@ def _bandits(shape: Shape, cluster: ClusterConfig) -> Iterator[BanditConfig]:
         name = f"bandit-{at}"
         arms = tuple(f"arm-{k}" for k in range(shape.arms))
         settings = ClusterConfig(
-            cluster.name, cluster.epoch, arms, "flood-ts:family=bernoulli", (0.0, 1.0), signed=False
+            cluster.name, cluster.epoch, arms, "flood-ts", (0.0, 1.0), signed=False
         )
         named = tuple(Arm(arm, arm) for arm in arms)
         yield BanditConfig(name, derived_number(name), settings, named)

@@ -112,11 +112,10 @@ class Plan:
 
     def settings(self, case: Case, *, uvloop: bool) -> Settings:
         """Return the fleet of a case."""
-        policy = "flood-ts:family=bernoulli" if case.policy == "flood-ts" else case.policy
         return Settings(
             Network.from_spec(f"cycle:{self.num_agents}", weights="metropolis"),
             BernoulliBandit([0.6] + [0.4] * (self.num_arms - 1)),
-            policy,
+            case.policy,
             rounds_per_second=case.rounds_per_second,
             pulls_per_second=case.pulls_per_second or 1.0,
             uvloop=uvloop,

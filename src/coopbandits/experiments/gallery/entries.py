@@ -110,8 +110,8 @@ ENTRIES = {
         (
             *_agents("DDUCB on cycles", "cycle:{}", "dducb"),
             *_agents("DDUCB on random 3-regular graphs", "regular:3,{}", "dducb"),
-            *_agents("one central UCB for all", "complete:{}", "central-batched-ucb"),
-            *_agents("no communication", "complete:{}", "independent-ucb"),
+            *_agents("one central UCB for all", "complete:{}", "central-batched-ucb:constant=4"),
+            *_agents("no communication", "complete:{}", "independent-ucb:constant=4"),
         ),
     ),
     "gap": Entry(

@@ -32,10 +32,15 @@ class Matrix(Plan):
         """Aggregation and index of every pair, by the pair's spelling."""
         return {f"{a}*{i}": (a, i) for a in self.aggregations for i in self.indices}
 
+    def common_cells(self) -> dict[tuple[str, str], Cell]:
+        """Return nothing: constants are settings of an index, and indices are what is compared."""
+        return {}
+
     def takes(self, cell: Cell) -> bool:
         """Return whether a fast engine plays a cell, and its rewards suit the index."""
-        family = getattr(cell.policy.parts and cell.policy.parts.index, "family", None)
-        return family in (None, cell.problem.family) and plays_fast(cell)
+        low, high = cell.policy.support
+        least, most = cell.setup.tables.bounds or (low, high)
+        return low <= least <= most <= high and plays_fast(cell)
 
 
 def make_matrix(

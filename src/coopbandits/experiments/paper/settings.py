@@ -89,9 +89,9 @@ LEFT_OUT = (
     Line("dec-ts", "Dec-TS", "dec-ts", 30),
     Line("plain", "DDUCB plain", "dducb:own_pulls=false", 2),
     Line("analysed", "DDUCB as analysed", "dducb:bonus_factor=4,own_pulls=false", 2),
-    Line("central", "central batched UCB", "central-batched-ucb", 3, uses_graph=False),
+    Line("central", "central batched UCB", "central-batched-ucb:constant=4", 3, uses_graph=False),
     Line("central-ts", "central Thompson", "central-ts", 33, uses_graph=False),
-    Line("independent", "independent UCB", "independent-ucb", 3, uses_graph=False),
+    Line("independent", "independent UCB", "independent-ucb:constant=4", 3, uses_graph=False),
 )
 LINES = PAPER_LINES + LEFT_OUT
 """The order of tables and legends, and so of colours."""

@@ -272,8 +272,7 @@ def default_policy(told: Mapping[str, Any], *, many: bool) -> dict[str, Any]:
     if "features" in told:
         return {"policy": "flooded-totals*lin-ts:disjoint=true"}
     name = "ledger-ts" if many and "half_life" not in told else "flood-ts"
-    bernoulli = "reward_range" in told and "sigma" not in told
-    return {"policy": name + ":family=bernoulli" * bernoulli}
+    return {"policy": name}
 
 
 # Checking

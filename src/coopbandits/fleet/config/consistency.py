@@ -11,11 +11,12 @@ from typing import Any
 from coopbandits.core.aggregate import AGGREGATIONS
 from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.core.errors import InputError
+from coopbandits.core.index import ANY_REWARDS
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.bandits import BanditConfig, bandit_problems, number_problems
 from coopbandits.fleet.config.durations import shown
-from coopbandits.fleet.config.eligibility import can_estimate, family_of, traits_of, trial_view
+from coopbandits.fleet.config.eligibility import can_estimate, traits_of, trial_view
 from coopbandits.fleet.config.features import EXAMPLE
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.rewards import MOST
@@ -81,11 +82,16 @@ def _rewards(cluster: ClusterConfig) -> Iterator[str]:
         )
     else:
         yield from _magnitudes(cluster)
-    policy = parse_policy(cluster.policy)
-    if cluster.reward_range is None and family_of(policy) == "bernoulli":
+    low, high = parse_policy(cluster.policy).support
+    if cluster.reward_range is None and (low, high) != ANY_REWARDS:
         yield (
-            f"[cluster] policy {cluster.policy} takes rewards between two numbers, but there is "
-            "no reward_range; give one, or choose family=gaussian"
+            f"[cluster] policy {cluster.policy} is for rewards in [{low:g}, {high:g}], but there "
+            "is no reward_range; give one, or choose an index or a family for any rewards"
+        )
+    elif not low <= 0.0 < 1.0 <= high:  # agents see the range as [0, 1]
+        yield (
+            f"[cluster] policy {cluster.policy} is for rewards in [{low:g}, {high:g}], and agents "
+            "see rewards scaled to [0, 1]; choose an index for those"
         )
 
 

@@ -138,12 +138,6 @@ def eligible_names() -> list[str]:
     return [policy.name for policy in shipped if not obstacle(policy)]
 
 
-def family_of(policy: Any) -> str:
-    """Return the family of rewards that a policy is made for; "" where any will do."""
-    family: str = getattr(policy if policy.parts is None else policy.parts.index, "family", "")
-    return family
-
-
 def can_estimate(policy: Any, setting: str) -> bool:
     """Return whether a policy's agents may find something out that others must be told."""
     return hasattr(policy, setting) or hasattr(policy.parts and policy.parts.aggregation, setting)

@@ -123,7 +123,16 @@ class ClusterConfig:
         words = {key: value for key, value in asked.items() if isinstance(value, str)}
         forgetting = {} if self.half_life is None else {"discount": DISCOUNT}
         made: Policy = with_settings(parse_policy(self.policy), words | forgetting)
-        return made
+        return made.suited(self.family)
+
+    @property
+    def family(self) -> str:
+        """The rewards' family, where the policy leaves it open.
+
+        A range alone says as little as Bernoulli rewards do; σ says more, and the Gaussian family
+        is the one that uses it.
+        """
+        return "gaussian" if self.reward_range is None or self.sigma is not None else "bernoulli"
 
     @property
     def tick(self) -> float:
@@ -163,7 +172,7 @@ class ClusterConfig:
     @property
     def hash(self) -> str:
         """Return a hexadecimal digest of all settings; agents compare it when they meet."""
-        settings = asdict(self)
+        settings = asdict(self) | {"policy": parse_policy(self.policy).suited(self.family).spelling}
         for key in ("half_life", "features"):  # versions that know of neither have the same digest
             if settings[key] is None:
                 del settings[key]

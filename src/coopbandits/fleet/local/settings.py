@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
+from coopbandits.core.index import ANY_REWARDS
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import fields
-from coopbandits.fleet.config.eligibility import family_of, require_blind
+from coopbandits.fleet.config.eligibility import require_blind
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit, Problem, parse_means
 
@@ -55,7 +56,7 @@ class Settings:
 
     network: Network
     problem: Problem
-    policy: str = "flood-ts:family=bernoulli"
+    policy: str = "flood-ts"
     seconds: float = 20.0
     rounds_per_second: float = 20.0
     pulls_per_second: float = 20.0
@@ -137,15 +138,14 @@ def _problem(means: str, sigma: float | None) -> Problem:
 
 
 def _policy(text: str, problem: Problem) -> str:
-    """Return the spelling; for arms that pay 0 or 1 the default family is Bernoulli."""
     policy: Any = parse_policy(fields.policy("policy", text))
     require_blind("policy", policy)
-    if isinstance(problem, BernoulliBandit) and hasattr(policy, "family") and "family" not in text:
-        policy = replace(policy, family="bernoulli")
-    if not isinstance(problem, BernoulliBandit) and family_of(policy) == "bernoulli":
+    low, high = policy.support
+    least, most = problem.bounds or ANY_REWARDS
+    if not low <= least <= most <= high:
         raise InputError(
-            f"policy {policy.spelling} takes rewards from 0 to 1, and with --sigma they are "
-            "Gaussian; leave one of the two out"
+            f"policy {policy.spelling} is for rewards in [{low:g}, {high:g}], and with --sigma "
+            "they are Gaussian; leave one of the two out"
         )
     spelling: str = policy.spelling
     return spelling

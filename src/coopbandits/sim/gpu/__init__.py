@@ -115,7 +115,7 @@ class GPUEngine:
         if (fitting := free // needed) < 1:
             agents = int(task.network.num_agents * free / needed)
             raise InputError(
-                f"{task.policy.spelling} would take {needed / 1e9:.3g} GB for one run, and "
+                f"{task.given.spelling} would take {needed / 1e9:.3g} GB for one run, and "
                 f"{there.name} has {free / 1e9:.3g} GB free; take fewer agents (about {agents} "
                 'fit), or engine="cpu"'
             )
