@@ -106,7 +106,7 @@ class Attacker:
     ) -> None:
         self.policy, self.tap, self.inverts = policy, tap, inverts
         self.source: cb.Private = getattr(policy, "source")  # noqa: B009  of both kinds
-        told = {"num_agents"} & policy.needs
+        told = policy.needs & {"num_agents"}
         views = [NETWORK.local_view(i, num_arms=2, sigma=0.5, needs=told) for i in range(2)]
         self.views = [
             replace(view, random_word=word, secret=bytes(32))
@@ -186,12 +186,15 @@ def candidates(uniform: float, slack: int) -> NDArray[np.uint64]:
     """All words that a uniform, known to some units in its last place, may have come from."""
     middle = int(uniform * 2.0**52)
     upper = np.arange(middle - slack, middle + slack + 1, dtype=np.uint64)
-    return ((upper[:, None] << np.uint64(12)) + np.arange(4096, dtype=np.uint64)).ravel()
+    found = (upper[:, None] << np.uint64(12)) + np.arange(4096, dtype=np.uint64)
+    return found.astype(np.uint64).ravel()
 
 
 def words_of_exponentials(exponentials: NDArray[np.float64]) -> NDArray[np.uint64]:
     """The random words whose exponentials these are: SplitMix64 is a bijection."""
-    found = unmixed(candidates(math.exp(-exponentials[0]), 8)) - np.uint64(2) * GOLDEN
+    found: NDArray[np.uint64] = (
+        unmixed(candidates(math.exp(-exponentials[0]), 8)) - np.uint64(2) * GOLDEN
+    )
     for at in range(1, 3):
         drawn = -np.log(uniforms(mix(found + np.uint64(at + 2) * GOLDEN)))
         found = found[np.isclose(drawn, exponentials[at], rtol=1e-9, atol=0.0)]

@@ -147,15 +147,7 @@ def test_faults_that_lose_memories_lead_there() -> None:
             return super().make(view)
 
     played = cb.at_source(Noted(1.0, 20), cb.FloodUCB())
-    cb.simulate(
-        problem,
-        network,
-        played,
-        horizon=60,
-        runs=2,
-        seed=1,
-        faults="crash=0.5@20..30:lost,crash=0.5@40..45:lost",
-    )
+    cb.simulate(problem, network, played, horizon=20, runs=2, seed=1, faults=FAULTS)
     assert len(used) > 8
     assert len(set(used)) == len(used)
 
