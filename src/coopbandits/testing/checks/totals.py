@@ -162,7 +162,8 @@ def renamed_agents(trial: Trial) -> None:
     """Agents with other numbers estimate the same: a number says who somebody is and no more."""
     if not _counts_for_ever(trial):
         return
-    for graph, order in (("cycle", (2, 0, 3, 1)), ("complete graph", (4, 2, 0, 3, 1))):
+    # Whoever prefers the lowest number hears another neighbour then: both orders turn neighbours.
+    for graph, order in (("cycle", (3, 1, 2, 0)), ("complete graph", (4, 2, 0, 3, 1))):
         world, renamed = trial.world(graph), _renamed(trial, graph, order)
         for turn in range(TURNS * trial.num_arms):
             _scripted_round(world, turn)
