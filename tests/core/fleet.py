@@ -59,7 +59,7 @@ def second_eigenvalue(matrix: Matrix) -> float:
 def views(
     matrix: Matrix, num_arms: int, sigma: float = 1.0, lambda_bound: float | None = None
 ) -> list[LocalView]:
-    """What each agent may know; N, λ and a random word always told."""
+    """What each agent may know; N, λ, a random word and a secret always told."""
     size = len(matrix)
     bound = second_eigenvalue(matrix) if lambda_bound is None else lambda_bound
     return [
@@ -74,6 +74,7 @@ def views(
             num_agents=size,
             lambda_bound=bound,
             random_word=word,
+            secret=word.to_bytes(32, "little"),
         )
         for i, word in enumerate(words(3, np.arange(size, dtype=np.uint64)).tolist())
     ]
@@ -89,6 +90,7 @@ def one_view(**changes: Any) -> LocalView:
         "num_agents": 3,
         "lambda_bound": 0.25,
         "random_word": 1,
+        "secret": bytes(32),
     }
     return LocalView(**(known | changes))
 

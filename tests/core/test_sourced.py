@@ -30,6 +30,7 @@ from coopbandits.core import (
 )
 
 from .fleet import GRAPHS, drive, exchange, gossip_matrix, make_agents, rewards_tape, through_json
+from .sources.test_private import noise_of
 
 P = gossip_matrix(GRAPHS["cycle-5"])
 
@@ -48,7 +49,9 @@ def test_all_agents_add_up_what_all_released(policy: Policy) -> None:
     tape = np.clip(rewards_tape(5, 30, 3), 0.0, 1.0)
     agents: Any = make_agents(at_source(Private(1.0, 40), policy), P, 3)
     arms = np.array(drive(agents, tape, 0, 30).arms)
-    noise = np.array([sum(a.tap.noise(k, int(a.tap.counts[k])) for a in agents) for k in range(3)])
+    noise = np.array(
+        [sum(noise_of(a.tap, k, int(a.tap.counts[k])) for a in agents) for k in range(3)]
+    )
     paid = np.array(
         [sum(tape[i, t, k] for t in range(30) for i in range(5) if arms[t, i] == k)
          for k in range(3)]
@@ -84,7 +87,8 @@ def test_spellings_needs_and_what_is_handed_on() -> None:
     assert policy == at_source(Private(0.5, 100), combine(TreeSums(), UCB(3)))
     assert policy.spelling == "private:epsilon=0.5,horizon=100*tree-sums*ucb:constant=3"
     assert parse_policy("truncated:limit=4*flood-ucb") == at_source(Truncated(4), FloodUCB())
-    assert at_source(Private(1.0, 9), FloodUCB()).needs == {"random_word"}
+    assert at_source(Private(1.0, 9), FloodUCB()).needs == {"secret"}
+    assert at_source(Private(math.inf, 9), FloodUCB()).needs == frozenset()
     assert at_source(Truncated(1), FloodUCB()).needs == frozenset()
     assert at_source(Truncated(1), MPUCB(2)).needs_common_round
     assert at_source(Truncated(1), TreeUCB()).overtakes

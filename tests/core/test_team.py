@@ -22,8 +22,7 @@ from coopbandits.core import (
 from coopbandits.core.choice import best_arm, best_arms
 from coopbandits.core.draws import words
 from coopbandits.core.links import Links
-from coopbandits.testing.checks.rows import array_form
-from coopbandits.testing.checks.teams import team_form
+from coopbandits.testing.checks.forms import array_form, team_form
 from coopbandits.testing.world import Trial
 
 from .fleet import GRAPHS

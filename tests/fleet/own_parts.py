@@ -133,6 +133,14 @@ class Whole(cb.Policy):
         return cb.CooperativeAgent(view, machine, Optimist(), self.spelling)
 
 
+class Secretive(Whole):
+    """Hides rewards by noise."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | cb.Private(1.0, 100).needs
+
+
 class Undeclared(Whole):
     """Says nothing of claims."""
 

@@ -43,9 +43,11 @@ from coopbandits.core import (
 from coopbandits.core.registry import EXAMPLES
 from coopbandits.testing import PolicyCheckError, check_policy
 from coopbandits.testing.policy import CHECKS
+from coopbandits.testing.world import Trial
 
 from . import broken, broken_index, broken_post, broken_rows, broken_teams
-from .honest import Honest, Pooled, Using
+from .broken_totals import FOUND, HearsTheLowest, KeepsArmZero, WeighsTheLowest, wrong
+from .honest import Honest, Pool, Pooled, Using
 
 pytestmark = pytest.mark.plays
 
@@ -175,6 +177,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         Using(broken_post.TellsOfTheMissing),
     ),
     "repeated messages": (combine(broken_post.Refusing(), UCB()),),
+    **{name: tuple(wrong(each) for each, _ in found) for name, found in FOUND.items()},
     "shares add up": (
         combine(broken_post.Greedy(), UCB()),
         combine(broken_post.GreedyMixed(), UCB()),
@@ -284,6 +287,52 @@ def test_a_synchronous_aggregation_is_held_to_what_it_promises_alone() -> None:
         mode: ClassVar[str] = "synchronous"
 
     check_policy(combine(Unpromised(), UCB()), rounds=8)
+
+
+@pytest.mark.parametrize(
+    ("name", "machine", "sentence"),
+    [(name, *found) for name, all_found in FOUND.items() for found in all_found],
+)
+def test_wrong_estimates_are_explained(name: str, machine: Any, sentence: str) -> None:
+    with pytest.raises(PolicyCheckError, match=rf"^check '{name}': .*{sentence}"):
+        check_policy(wrong(machine), rounds=2)
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"),
+    [
+        (HearsTheLowest, "renamed agents"),
+        (WeighsTheLowest, "renamed agents"),
+        (KeepsArmZero, "renamed arms"),
+    ],
+)
+def test_who_declares_no_totals_is_still_held_to_symmetry(machine: Any, name: str) -> None:
+    with pytest.raises(PolicyCheckError, match=rf"^check '{name}': .*whatever the names of "):
+        check_policy(wrong(machine, totals=False), rounds=2)
+
+
+@pytest.mark.parametrize("num_arms", [1, 2, 4])
+def test_right_estimates_pass(num_arms: int) -> None:
+    check_policy(wrong(Pool), num_arms=num_arms, rounds=2)
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "neighborhood-sums:fair=true*ucb",
+        "tree-sums:lazy=0.3*ucb",
+        "tree-sums:spread=0.5*ucb",
+        "flooded-totals:spread=0.5*ucb",
+        "staged-mixing:num_agents=estimate,lambda_bound=estimate*ucb",
+        "ledger-sums*ucb",
+    ],
+)
+def test_settings_of_our_aggregations_have_right_estimates(spelling: str) -> None:
+    policy = parse_policy(spelling)
+    assert isinstance(policy, Policy)
+    for check in CHECKS:
+        if check.__module__.endswith(".totals"):
+            check(Trial(policy, 3, 6, 0))
 
 
 def test_every_check_tells_a_user_what_it_demands() -> None:

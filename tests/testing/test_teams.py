@@ -6,7 +6,7 @@ import pytest
 
 from coopbandits.core import GSE
 from coopbandits.testing import PolicyCheckError
-from coopbandits.testing.checks.teams import team_form
+from coopbandits.testing.checks.forms import team_form
 from coopbandits.testing.world import Trial
 
 from .broken_teams import Broken, ShyGSE, StubbornGSE

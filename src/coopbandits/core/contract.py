@@ -62,7 +62,11 @@ class LocalView:
         policy declares that it needs them.
     random_word : int
         64 random bits of the agent's own, drawn once, where the policy declares that it needs them;
-        0 stands for "not told".
+        0 stands for "not told". Messages reveal it: others can compute all that follows from it.
+    secret : bytes
+        32 random bytes for noise that protects privacy, where the policy declares that it needs
+        them; empty for "not told". No message, exported state or log may reveal anything about
+        them, and an agent that lost its memory gets others.
     common_round : bool
         Whether all agents count rounds together; False where each has a clock of its own.
     max_agents : float
@@ -82,6 +86,7 @@ class LocalView:
     lambda_bound: float | None = None
     global_knowledge: Mapping[str, float] = field(default_factory=dict)
     random_word: int = 0
+    secret: bytes = field(default=b"", repr=False)
     common_round: bool = True
     max_agents: float = math.inf
     num_features: int = 0

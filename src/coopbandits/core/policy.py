@@ -152,7 +152,7 @@ class AnyPolicy(Named, ABC):
     def needs(self) -> frozenset[str]:
         """What the agents must be told beyond their row of P.
 
-        "num_agents", "lambda_bound", a "random_word", or global knowledge such as
+        "num_agents", "lambda_bound", a "random_word", a "secret", or global knowledge such as
         "epsilon_c:closed".
         """
         return frozenset() if self.parts is None else self.parts.needs

@@ -114,6 +114,7 @@ def _told(view: LocalView, needs: frozenset[str]) -> LocalView:
         num_agents=view.num_agents if "num_agents" in needs else None,
         lambda_bound=view.lambda_bound if "lambda_bound" in needs else None,
         random_word=view.random_word if "random_word" in needs else 0,
+        secret=view.secret if "secret" in needs else b"",
         global_knowledge=known,
     )
 

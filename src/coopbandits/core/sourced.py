@@ -115,6 +115,11 @@ class SourcedAgent(CooperativeAgent):
         self._refuse_context(context)
         super().observe(arm, self.tap.drawn(arm, reward, self.machine.estimate()))
 
+    def reopened(self, word: int) -> None:
+        """Pass it on to the aggregation and to the source."""
+        super().reopened(word)
+        self.tap.reopened(word)
+
     def export_state(self) -> State:
         """Return the agent's state, and that of the source."""
         return super().export_state() | {"source": self.tap.export_state()}

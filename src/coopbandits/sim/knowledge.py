@@ -23,7 +23,7 @@ SOURCES: dict[str, Callable[[Network], NDArray[np.float64]]] = {
 _found: WeakKeyDictionary[Network, dict[str, NDArray[np.float64]]] = WeakKeyDictionary()
 """What has been computed already, once per network."""
 
-LOCAL = frozenset({"num_agents", "lambda_bound", "random_word"})
+LOCAL = frozenset({"num_agents", "lambda_bound", "random_word", "secret"})
 """Needs that take no global knowledge: the driver fills them in."""
 
 

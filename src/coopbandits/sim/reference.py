@@ -28,6 +28,7 @@ from coopbandits.sim.tapes import (
     REWARDS,
     agent_keys,
     identity_words,
+    secret_of,
     tape_words,
     variates,
 )
@@ -130,6 +131,7 @@ class Agents(Players):
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
         super().__init__(task)
         self.policy, self.views = policy, local_views(task, run)
+        self.seed, self.run, self.lost_memories = task.seed, run, [0] * len(self.views)
         self.agents = [policy.make_agent(view) for view in self.views]
         self.allowed = task.tables.playable(task.arm_order(run))
         overtaking = [view.agent_id for view in self.views if policy.overtakes_from(view.agent_id)]
@@ -186,8 +188,16 @@ class Agents(Players):
         self.mail.exchange(self.agents, fates)
 
     def renew(self, agent: int, rounds: int) -> None:
-        """Make a fresh agent and let it sit out all rounds so far: its round count must agree."""
-        self.agents[agent] = self.policy.make_agent(self.views[agent])
+        """Make a fresh agent and let it sit out all rounds so far: its round count must agree.
+
+        Its secret is another one: noise that is used again for other rewards hides nothing.
+        """
+        view = self.views[agent]
+        if view.secret:
+            self.lost_memories[agent] += 1
+            life = self.lost_memories[agent]
+            view = replace(view, secret=secret_of(self.seed, self.run, agent, life))
+        self.agents[agent] = self.policy.make_agent(view)
         for _ in range(rounds):
             self.agents[agent].receive({})
 
@@ -285,6 +295,7 @@ def local_views(task: Task, run: int) -> list[LocalView]:
                 global_knowledge=known[i],
             ),
             random_word=words[i],
+            secret=secret_of(task.seed, run, i, 0) if "secret" in needs else b"",
             common_round=common_round,
             num_features=task.num_features,
         )

@@ -4,11 +4,13 @@ Rewards: one word per pull becomes a variate, which the pulled arm turns into a 
 of one call see the same tape, so comparisons are paired. Decisions: one word per pull, passed to
 `choose`. Where rewards depend on features, these come from a tape of their own. A word depends only
 on its place, so chunks, threads and horizons change nothing. In the same way the order of shuffled
-arms is a function of (seed, run), and the identity word that an agent may be given one of (seed,
-run, agent).
+arms is a function of (seed, run), the identity word that an agent may be given one of (seed, run,
+agent), and its secret one of (seed, run, agent, life): an agent that lost its memory gets another.
 """
 
 from __future__ import annotations
+
+from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ DECISIONS = 1
 ARM_ORDER = 2
 IDENTITY = 4
 CONTEXTS = 7
+SECRETS = 10
 
 
 def agent_keys(seed: int, stream: int, run: int, num_agents: int) -> Words:
@@ -44,6 +47,16 @@ def identity_words(seed: int, run: int, num_agents: int) -> list[int]:
     """Return the random word that every agent is given when it is made."""
     words_of_agents: list[int] = agent_keys(seed, IDENTITY, run, num_agents).tolist()
     return words_of_agents
+
+
+def secret_of(seed: int, run: int, agent: int, life: int) -> bytes:
+    """Return the secret of one agent after it lost its memory `life` times.
+
+    It is hashed, so it does not follow from the other streams: what an agent sends reveals its
+    identity word, and SplitMix64 can be inverted from there to the key of all identity words.
+    """
+    place = stream_key(seed, SECRETS, run), agent, life
+    return blake2b(b"".join(number.to_bytes(8, "little") for number in place)).digest()[:32]
 
 
 def tape_words(keys: Words, first: int, pulls: int) -> Words:

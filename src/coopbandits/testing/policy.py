@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from coopbandits.core import InputError
 from coopbandits.core.spelling import told
-from coopbandits.testing.checks import calls, index, knowledge, rows, state, teams, trouble
-from coopbandits.testing.checks.finding import PolicyCheckError
+from coopbandits.testing.checks import (
+    PolicyCheckError,
+    calls,
+    forms,
+    index,
+    knowledge,
+    state,
+    totals,
+    trouble,
+)
 from coopbandits.testing.world import Trial
 
 if TYPE_CHECKING:
@@ -43,10 +51,15 @@ CHECKS: tuple[Check, ...] = (
     knowledge.needs,
     trouble.lost_and_late_messages,
     trouble.repeated_messages,
-    trouble.shares_add_up,
-    trouble.exact_totals,
-    rows.array_form,
-    teams.team_form,
+    totals.own_pulls,
+    totals.no_invented_pulls,
+    totals.totals_of_all,
+    totals.renamed_agents,
+    totals.renamed_arms,
+    totals.shares_add_up,
+    totals.exact_totals,
+    forms.array_form,
+    forms.team_form,
 )
 """All checks. They run in this order: a later one takes for granted what an earlier one showed."""
 

@@ -7,21 +7,21 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from coopbandits.core import InputError
-from coopbandits.testing.checks import links
-from coopbandits.testing.checks.party import MakeTransport, Meeting, TransportCheckError
+from coopbandits.testing.checks import transport as checks
+from coopbandits.testing.checks.transport import MakeTransport, Meeting, TransportCheckError
 
 __all__ = ["TRANSPORT_CHECKS", "TransportCheckError", "check_transport"]
 
 TRANSPORT_CHECKS: tuple[Callable[[Meeting], Awaitable[None]], ...] = (
-    links.one_link,
-    links.bytes_in_order,
-    links.several_neighbors,
-    links.nobody_there,
-    links.drop_and_return,
-    links.restart,
-    links.stop_ends_everything,
-    links.full_buffer,
-    links.strangers,
+    checks.one_link,
+    checks.bytes_in_order,
+    checks.several_neighbors,
+    checks.nobody_there,
+    checks.drop_and_return,
+    checks.restart,
+    checks.stop_ends_everything,
+    checks.full_buffer,
+    checks.strangers,
 )
 """All checks. They run in this order: a later one takes for granted what an earlier one showed."""
 

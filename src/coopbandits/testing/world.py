@@ -17,7 +17,7 @@ import numpy as np
 from coopbandits.core.draws import normals, words
 from coopbandits.network import Network
 from coopbandits.sim.knowledge import global_knowledge
-from coopbandits.sim.tapes import identity_words
+from coopbandits.sim.tapes import identity_words, secret_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,10 +170,15 @@ def local_views(
         network.local_view(i, num_arms=num_arms, sigma=1.0, needs=needs, global_knowledge=own)
         for i, own in enumerate(known)
     ]
-    if "random_word" not in needs:
-        return views
     identities = identity_words(seed, 0, len(views))
-    return [replace(view, random_word=identities[view.agent_id]) for view in views]
+    return [
+        replace(
+            view,
+            random_word=identities[i] if "random_word" in needs else 0,
+            secret=secret_of(seed, 0, i, 0) if "secret" in needs else b"",
+        )
+        for i, view in enumerate(views)
+    ]
 
 
 def reread(state: State) -> State:

@@ -131,7 +131,7 @@ def test_noise_widens_the_bonus_as_the_authors_have_it() -> None:
 
 def test_needs_and_bad_input() -> None:
     assert GossipUCB().needs == {"num_agents"}
-    assert FedUCB(1.0, 10).needs == {"num_agents", "random_word"}
+    assert FedUCB(1.0, 10).needs == {"num_agents", "secret"}
     assert FedUCB(1.0, 10).parts is None
     with pytest.raises(InputError, match="epsilon is 0; it must be a positive number, or inf"):
         FedUCB(0, 10)

@@ -1,4 +1,4 @@
-"""Privacy: the noise of sums, and what no noise is."""
+"""Privacy: the noise of sums, what no noise is, and that noise never serves two sets of rewards."""
 
 from __future__ import annotations
 
@@ -7,33 +7,53 @@ import math
 import numpy as np
 import pytest
 
-from coopbandits.core import Estimate, InputError, Private
-from coopbandits.core.draws import word_at, words
-from coopbandits.core.sources.private import PrivateTap, laplace_of
+from coopbandits.core import Estimate, FloodUCB, InputError, Private, at_source
+from coopbandits.core.sources.private import STEPS, Coins, PrivateTap, laplace
 
 from ..fleet import one_view, through_json
 
 NOTHING = Estimate(np.zeros(2), np.zeros(2), 2.0, 1.0)
 
 
-def tap(epsilon: float, horizon: int, word: int = 1) -> PrivateTap:
-    return Private(epsilon, horizon).make(one_view(random_word=word))
+def tap(epsilon: float, horizon: int, secret: int = 1) -> PrivateTap:
+    return Private(epsilon, horizon).make(one_view(secret=secret.to_bytes(32, "little")))
 
 
-def test_laplace_variates_have_mean_zero_and_twice_the_squared_scale() -> None:
-    drawn = np.array([laplace_of(w, 3.0) for w in words(5, np.arange(8_000, dtype=np.uint64))
-                      .tolist()])  # fmt: skip
-    assert abs(drawn.mean()) < 4 * math.sqrt(18 / drawn.size)
-    assert abs(drawn.var() / 18 - 1) < 4 * math.sqrt(5 / drawn.size)  # kurtosis 6
-    assert abs(np.mean(np.abs(drawn) > 3 * math.log(2)) - 0.5) < 0.023  # the median of |X|
+def noise_of(tap: PrivateTap, arm: int, pulls: int) -> float:
+    """The noise of an arm's sum, by the definition: one variate per binary digit 1 of the pulls."""
+    digits = [level for level in range(pulls.bit_length()) if pulls >> level & 1]
+    blocks = [(level, (pulls >> level << level) - (1 << level)) for level in digits]
+    return sum(tap.noise(arm, level, first) for level, first in blocks) / STEPS
+
+
+def coins(number: int) -> Coins:
+    return Coins(bytes(32), number.to_bytes(8, "little"))
+
+
+@pytest.mark.parametrize("scale", [1, 3])
+def test_variates_have_the_discrete_laplace_distribution(scale: int) -> None:
+    drawn = np.array([laplace(coins(i), scale) for i in range(4_000)])
+    ratio = math.exp(-1 / scale)
+    for value in range(-4, 5):
+        chance = (1 - ratio) / (1 + ratio) * ratio ** abs(value)
+        deviation = math.sqrt(chance * (1 - chance) / drawn.size)
+        assert abs(np.mean(drawn == value) - chance) < 4 * deviation, value
+
+
+def test_whole_numbers_are_uniform_for_as_long_as_they_are_drawn() -> None:
+    one = coins(0)
+    drawn = np.array([one.below(10) for _ in range(4_000)])  # many hashes' worth
+    assert np.bincount(drawn).size == 10
+    assert (abs(np.bincount(drawn) - 400) < 4 * math.sqrt(360)).all()
+    assert one.below(1) == 0
 
 
 @pytest.mark.parametrize("pulls", [1, 6, 7, 8])
 def test_released_sums_have_one_variate_per_block(pulls: int) -> None:
     """7 pulls are blocks of 4, 2 and 1, each with Laplace noise of scale L/ε; here L = 4."""
     released = []
-    for word in words(9, np.arange(1_000, dtype=np.uint64)).tolist():
-        one = tap(0.5, 8, word)
+    for secret in range(1_000):
+        one = tap(0.5, 8, secret)
         released.append(sum(one.drawn(1, 0.25, NOTHING) for _ in range(pulls)) - 0.25 * pulls)
     errors = np.array(released)
     variance = pulls.bit_count() * 2 * (4 / 0.5) ** 2
@@ -42,31 +62,90 @@ def test_released_sums_have_one_variate_per_block(pulls: int) -> None:
     assert abs(errors.var() / variance - 1) < 4 * math.sqrt(5 / errors.size)
 
 
-def test_thirteen_pulls_are_blocks_of_eight_four_and_one() -> None:
-    one = tap(1.0, 16, word=3)
-    blocks = [(3, 0), (2, 8), (0, 12)]  # level, first pull
-    key = word_at(3, 0)
-    expected = sum(laplace_of(word_at(word_at(key, level), at), 5.0) for level, at in blocks)
-    assert one.noise(0, 13) == pytest.approx(expected)
-    assert one.noise(0, 13) != one.noise(1, 13)
-    assert one.noise(0, 0) == 0.0
+def test_a_sum_has_the_noise_of_its_own_blocks_whatever_was_released_before() -> None:
+    one = tap(1.0, 16, secret=3)
+    released = 0.0
+    for pulls in range(1, 17):
+        released += one.drawn(0, 1.0, NOTHING)
+        assert released == pulls + noise_of(one, 0, pulls)
+    assert one.noise(0, 2, 8) != one.noise(1, 2, 8) != one.noise(0, 3, 8)
 
 
-def test_equal_words_make_equal_noise_and_a_state_continues() -> None:
+def test_equal_secrets_make_equal_noise_and_a_state_continues() -> None:
     left, right = tap(1.0, 50, 7), tap(1.0, 50, 7)
     first = [left.drawn(0, 0.5, NOTHING) for _ in range(9)]
     assert first == [right.drawn(0, 0.5, NOTHING) for _ in range(9)]
+    assert first != [tap(1.0, 50, 8).drawn(0, 0.5, NOTHING) for _ in range(9)]
     fresh = tap(1.0, 50, 7)
     fresh.restore_state(through_json(left.export_state()))
     assert fresh.drawn(0, 0.5, NOTHING) == right.drawn(0, 0.5, NOTHING)
 
 
+def test_released_numbers_lie_on_one_grid_whatever_the_rewards() -> None:
+    """The last bits of a float must not tell which rewards are possible."""
+    for reward in (0.0, 0.1, 1 / 3, 1.0):
+        one = tap(0.3, 50)
+        released = np.array([one.drawn(0, reward, NOTHING) for _ in range(50)]) * STEPS
+        assert (released == np.round(released)).all()
+
+
+def test_an_old_memory_that_is_opened_again_draws_other_noise() -> None:
+    """Noise that serves two sets of rewards cancels in the difference of what was released."""
+    one = tap(1.0, 50)
+    before = sum(one.drawn(0, 1.0, NOTHING) for _ in range(5))
+    backup = through_json(one.export_state())
+    first = before + sum(one.drawn(0, 1.0, NOTHING) for _ in range(4))
+
+    def restored(word: int | None) -> float:
+        again = tap(1.0, 50)
+        again.restore_state(backup)
+        if word is not None:
+            again.reopened(word)
+            assert again.counts.tolist() == [0, 0]
+        return before + sum(again.drawn(0, 0.0, NOTHING) for _ in range(4))
+
+    assert first - restored(None) == 4.0  # the difference of all rewards since, exactly
+    reopened = [restored(word) for word in range(1, 40)]
+    assert len(set(reopened)) == len(reopened)
+    assert min(abs(first - each - 4.0) for each in reopened) > 1e-3
+
+
+def test_an_old_reward_is_in_no_block_of_a_new_tree() -> None:
+    """Else every opening would release it once more, and ε would hold for one life only."""
+    one, other = tap(1.0, 50), tap(1.0, 50)
+    for reward, each in ((0.0, one), (1.0, other)):
+        each.drawn(0, reward, NOTHING)
+        each.reopened(9)
+    for _ in range(20):
+        assert one.drawn(0, 0.5, NOTHING) == other.drawn(0, 0.5, NOTHING)
+
+
+def test_agents_tell_their_source_that_they_are_opened_again() -> None:
+    agent = at_source(Private(1.0, 9), FloodUCB()).make_agent(one_view())
+    agent.observe(0, 1.0)
+    agent.reopened(77)
+    assert agent.export_state()["source"] == {"counts": [0, 0], "life": 77}
+
+
+def test_secrets_are_not_shown() -> None:
+    view = one_view(secret=b"the quick brown fox jumps over t")
+    agent = at_source(Private(1.0, 9), FloodUCB()).make_agent(view)
+    agent.observe(0, 1.0)
+    for text in (repr(view), str(view), repr(agent.export_state())):
+        assert "quick" not in text
+
+
 def test_without_noise_rewards_are_as_they_are_and_with_it_they_are_clipped() -> None:
-    free = tap(math.inf, 3)
+    free = Private(math.inf, 3).make(one_view(secret=b""))
     assert [free.drawn(0, reward, NOTHING) for reward in (-2.0, 0.3, 5.0)] == [-2.0, 0.3, 5.0]
     left, right = tap(1.0, 3), tap(1.0, 3)
     assert left.drawn(0, 5.0, NOTHING) == right.drawn(0, 1.0, NOTHING)
     assert left.drawn(1, -5.0, NOTHING) == right.drawn(1, 0.0, NOTHING)
+
+
+def test_noise_is_never_smaller_than_was_asked_for() -> None:
+    for epsilon, horizon in ((1.0, 8), (0.3, 100), (1e-9, 5), (3.7, 2**40)):
+        assert tap(epsilon, horizon).scale * epsilon >= STEPS * horizon.bit_length()
 
 
 def test_bad_input() -> None:
@@ -74,10 +153,14 @@ def test_bad_input() -> None:
         Private(0, 10)
     with pytest.raises(InputError, match="horizon is 0; it must be a whole number, at least 1"):
         Private(1.0, 0)
+    with pytest.raises(InputError, match="secret of agent 0 has 0 bytes; private needs 32 random"):
+        Private(1.0, 10).make(one_view(secret=b""))
     one = tap(1.0, 1)
     one.drawn(0, 0.5, NOTHING)
     with pytest.raises(InputError, match="arm 0 was pulled more than 1 times, for which"):
         one.drawn(0, 0.5, NOTHING)
     assert one.counts.tolist() == [1, 0]
     with pytest.raises(InputError, match=r"state field counts is \[2, 0\]; they go from 0 to 1"):
-        one.restore_state({"counts": [2, 0]})
+        one.restore_state({"counts": [2, 0], "life": 0})
+    with pytest.raises(InputError, match="state field life is -1; it has 64 bits"):
+        one.restore_state({"counts": [1, 0], "life": -1})

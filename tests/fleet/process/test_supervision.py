@@ -26,7 +26,7 @@ from coopbandits.fleet.transport import handshake, tcp
 from coopbandits.fleet.transport.listener import Listener
 from coopbandits.fleet.transport.stream import Stream
 from coopbandits.fleet.transport.tcp import TcpTransport
-from coopbandits.testing.checks.party import Witness
+from coopbandits.testing.checks.transport import Witness
 
 from ..transport.nodes import QUICK, agent, places, until
 

@@ -66,6 +66,18 @@ def test_a_restart_changes_nothing_but_the_incarnation(policy: str) -> None:
     assert replica_of(made).incarnation > first
 
 
+def test_tickets_do_not_follow_from_what_neighbours_are_sent() -> None:
+    """Marks and tenures are made of the word that an agent is opened with, and of the identity."""
+    made = world("ledger-ts")
+    for agent in range(3):
+        replica = replica_of(made, agent)
+        number, _ = replica.choose(7, None, made.now)
+        ticket = int(replica.tickets.name(number).partition("-")[0], 16)
+        opened = replica.agent.machine.nonce  # type: ignore[attr-defined]  # of a ledger
+        assert ticket not in (opened, replica.journal.origin["word"], 0)
+        assert ticket ^ replica.journal.origin["word"] != opened
+
+
 def test_an_agent_that_starts_asks_its_neighbours_first() -> None:
     """Its journal may be older than what it has told; here it is not, and nothing is dropped."""
     made = world("ledger-ts")

@@ -12,7 +12,7 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.tls import Credentials
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.fleet.transport.timing import Timing
-from coopbandits.testing.checks.party import Witness
+from coopbandits.testing.checks.transport import Witness
 
 NODES = ("alpha", "beta", "gamma")
 PATIENCE = 10.0

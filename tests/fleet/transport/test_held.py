@@ -13,7 +13,7 @@ import uvloop
 from coopbandits.fleet.transport import held
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.fleet.transport.timing import Timing
-from coopbandits.testing.checks.party import Witness
+from coopbandits.testing.checks.transport import Witness
 
 from .nodes import Factory, places, until
 

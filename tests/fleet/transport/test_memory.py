@@ -8,7 +8,7 @@ import pytest
 
 from coopbandits.core import InputError
 from coopbandits.fleet.transport.memory import MemoryNetwork, MemoryTransport
-from coopbandits.testing.checks.party import Witness
+from coopbandits.testing.checks.transport import Witness
 
 
 async def settle() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.transport.open import ITSELF, OpenTransport
-from coopbandits.testing.checks.party import Witness
+from coopbandits.testing.checks.transport import Witness
 
 from .nodes import QUICK, credentials, until
 

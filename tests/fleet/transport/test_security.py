@@ -14,7 +14,7 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.tls import ALPN
 from coopbandits.fleet.transport import tcp
 from coopbandits.fleet.transport.timing import Timing
-from coopbandits.testing.checks.party import Witness
+from coopbandits.testing.checks.transport import Witness
 
 from .nodes import PATIENCE, agent, credentials, until
 

@@ -18,7 +18,7 @@ from coopbandits.fleet.identity.certs import renew
 from coopbandits.fleet.identity.tls import ALPN
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.fleet.transport.timing import Timing
-from coopbandits.testing.checks.party import Witness
+from coopbandits.testing.checks.transport import Witness
 
 from .nodes import PATIENCE, QUICK, agent, credentials, places, until
 

@@ -70,6 +70,10 @@ class Aggregation(Named, ABC):
         Whether its agents only work where all count rounds together, and not on own clocks.
     shares : {"own", "mixed", "on average", ""}
         What `Machine.share` returns; "" where it does not tell.
+    totals : bool
+        Whether estimates tend to the network's reward sums and numbers of pulls where all agents
+        are neighbours and all messages arrive. False where counts are something else, such as the
+        weights of means.
     exact : bool
         Whether, once all news has arrived, every agent's estimate is exactly everybody's totals.
     checks_claims : bool
@@ -89,6 +93,7 @@ class Aggregation(Named, ABC):
     mode: ClassVar[str] = ""
     needs_common_round: ClassVar[bool] = False
     shares: ClassVar[str] = ""
+    totals: ClassVar[bool] = True
     exact: ClassVar[bool] = False
     checks_claims: ClassVar[bool] = False
     grows: ClassVar[bool] = False

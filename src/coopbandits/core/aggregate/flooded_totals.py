@@ -88,6 +88,8 @@ class FloodedTotals(Aggregation):
         require_spread(self, self.spread)
         if self.lazy or self.spread is not None:
             object.__setattr__(self, "exact", False)
+        if self.spread is not None:
+            object.__setattr__(self, "totals", False)
 
     @property
     def whole_pulls(self) -> bool:

@@ -65,6 +65,7 @@ class TrackedMeans(Aggregation):
     epsilon: float = math.inf
     horizon: int = 1
     name: ClassVar[str] = "tracked-means"
+    totals: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse settings outside what it is defined for."""

@@ -56,6 +56,7 @@ class TrimmedMeans(Aggregation):
     liars: int = 1
     kappa: float = 1.5
     name: ClassVar[str] = "trimmed-means"
+    totals: ClassVar[bool] = False
     shares: ClassVar[str] = OWN
 
     def __post_init__(self) -> None:

@@ -65,7 +65,7 @@ class FedUCB(Policy):
 
     Notes
     -----
-    Knows N, its row of P, and a random word, from which noise is drawn. Sends as `GossipUCB` does.
+    Knows N, its row of P, and a secret, from which noise is drawn. Sends as `GossipUCB` does.
     Rewards are clipped to [0, 1]. *Differs from the paper* as `GossipUCB` and `Private` do.
     """
 
@@ -91,7 +91,7 @@ class FedUCB(Policy):
 
     @property
     def needs(self) -> frozenset[str]:
-        """N and a random word."""
+        """N and a secret."""
         return self.source.needs | self.noisy.needs
 
     def make_agent(self, view: LocalView) -> SourcedAgent:

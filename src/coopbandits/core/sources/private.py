@@ -4,24 +4,46 @@ Every arm has a binary tree over the agent's pulls of it (Chan, Shi, Song 2011; 
 The sum of the first n rewards is made of one block per binary digit 1 of n, and every block that is
 ever used has one Laplace variate, drawn once. What a pull counts is the difference of two such
 sums, so that what has been added up is the noisy sum of all pulls, whatever adds it up.
+
+Differential privacy assumes an attacker who sees every message and knows all rewards but one. Such
+an attacker also knows the noise of every block that does not hold the unknown reward. So noise
+comes from a key that no message depends on, `LocalView.secret`, by a keyed cryptographic hash:
+SplitMix64, which is good enough for simulated rewards, can be inverted from two known variates.
+Variates are whole numbers with exactly the discrete Laplace distribution (Canonne, Kamath, Steinke
+2020): floats would tell by their last bits which rewards are possible (Mironov 2012).
+
+The noise of a block protects one set of rewards. Used for two, it cancels in the difference of what
+was released. So it must never be drawn again for other rewards: an agent that lost its memory gets
+another secret, and one whose memory may be older than what it sent (`reopened`) begins new trees
+with a new key. Its earlier rewards stay in the blocks that were released, with their noise, and are
+in no block of the new trees, so that every reward is in L blocks at most, however often that
+happens. The noise in the sum grows with every such opening.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from hashlib import blake2b
+from struct import pack
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from coopbandits.core.checks import require_count, require_number
-from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS, UNIT_REWARDS, Support
 from coopbandits.core.sources.source import Source, Tap
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView, State
+
+STEPS = 2**20
+"""Rewards and noise are whole multiples of 1/STEPS."""
+
+SECRET_BYTES = 32
+"""How long a secret is."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +63,11 @@ class Private(Source):
 
     Notes
     -----
-    Rewards are clipped to [0, 1]. Knows a random word, which must stay secret.
+    Rewards are clipped to [0, 1] and rounded to multiples of :math:`2^{-20}`, as is the noise.
+    Knows a secret.
 
     *Differs from the papers*: one tree per arm, over the agent's pulls of it; Fed_UCB's trees are
-    over rounds. Laplace variates are made of 52 random bits in floating point, which is known to
-    leak (Mironov 2012): this is for studying what privacy costs, and not for keeping secrets.
+    over rounds.
     """
 
     epsilon: float
@@ -61,8 +83,8 @@ class Private(Source):
 
     @property
     def needs(self) -> frozenset[str]:
-        """A random word, from which the noise is drawn."""
-        return frozenset({"random_word"})
+        """A secret, from which the noise is drawn, where there is any."""
+        return frozenset({"secret"} if self.clips else ())
 
     @property
     def support(self) -> Support:
@@ -80,39 +102,58 @@ class Private(Source):
 
 
 class PrivateTap(Tap):
-    """Counts the pulls of every arm; all noise follows from these and the agent's random word."""
+    """Counts the pulls of every arm in its present tree; the noise follows from these and the key.
 
-    fields = ("counts",)
+    Attributes
+    ----------
+    counts : array of int
+        Pulls per arm since the present trees began.
+    life : int
+        The word with which they began; 0 for the first trees.
+    """
+
+    fields = ("counts", "life")
 
     def __init__(self, view: LocalView, settings: Private) -> None:
-        self.key, self.horizon = view.random_word, settings.horizon
+        if settings.clips and len(view.secret) != SECRET_BYTES:
+            raise InputError(
+                f"secret of agent {view.agent_id} has {len(view.secret)} bytes; private needs "
+                f"{SECRET_BYTES} random bytes that nobody else knows: fill in LocalView.secret"
+            )
+        self.secret, self.horizon = view.secret, settings.horizon
         self.levels = settings.levels
-        self.scale = 0.0 if settings.epsilon == math.inf else settings.levels / settings.epsilon
-        self.counts = np.zeros(view.num_arms, dtype=np.int64)
+        per_level = Fraction(STEPS) / Fraction(settings.epsilon) if settings.clips else 0
+        self.scale = math.ceil(per_level * settings.levels)  # 0 for no noise
+        self.counts, self.life = np.zeros(view.num_arms, dtype=np.int64), 0
 
     def drawn(self, arm: int, reward: float, estimate: Estimate) -> float:
         """Return by how much the noisy sum of an arm grows."""
         del estimate
-        before = int(self.counts[arm])
-        if before >= self.horizon:
+        pulls = int(self.counts[arm]) + 1
+        if pulls > self.horizon:
             raise InputError(
                 f"arm {arm} was pulled more than {self.horizon} times, for which the privacy of "
                 "rewards was planned; give a larger horizon"
             )
-        self.counts[arm] = before + 1
-        if self.scale == 0.0:
+        self.counts[arm] = pulls
+        if self.scale == 0:
             return reward
-        clipped = min(1.0, max(0.0, reward))
-        return clipped + self.noise(arm, before + 1) - self.noise(arm, before)
+        # The pull completes a block as large as the lowest digit 1 of n, and that one takes the
+        # place of all smaller blocks: those of the digits 1 that end n − 1.
+        level = (pulls & -pulls).bit_length() - 1
+        noise = self.noise(arm, level, pulls - (1 << level))
+        for smaller in range(level):
+            noise -= self.noise(arm, smaller, pulls - (2 << smaller))
+        return (round(min(1.0, max(0.0, reward)) * STEPS) + noise) / STEPS
 
-    def noise(self, arm: int, pulls: int) -> float:
-        """Return the noise of an arm's sum over so many pulls: one variate per block."""
-        key, total = word_at(self.key, arm), 0.0
-        for level in range(self.levels):
-            if pulls >> level & 1:
-                block = (pulls >> level << level) - (1 << level)  # the first pull of the block
-                total += laplace_of(word_at(word_at(key, level), block), self.scale)
-        return total
+    def noise(self, arm: int, level: int, first: int) -> int:
+        """Return the noise of the block of 2^level pulls from `first` on, in steps."""
+        place = pack("<4Q", self.life, arm, level, first)
+        return laplace(Coins(self.secret, place), self.scale)
+
+    def reopened(self, word: int) -> None:
+        """Begin new trees, which have other noise and none of the rewards so far."""
+        self.counts[:], self.life = 0, word
 
     def check_state(self, values: State) -> None:
         """Refuse counts that cannot be."""
@@ -121,9 +162,48 @@ class PrivateTap(Tap):
             raise InputError(
                 f"state field counts is {counts.tolist()}; they go from 0 to {self.horizon}"
             )
+        if not 0 <= values["life"] < 2**64:
+            raise InputError(f"state field life is {values['life']}; it has 64 bits")
 
 
-def laplace_of(word: int, scale: float) -> float:
-    """Return a Laplace variate with mean 0 and variance 2·scale²."""
-    centred = uniform_of(word) - 0.5
-    return -math.copysign(scale, centred) * math.log1p(-2.0 * abs(centred))
+class Coins:
+    """Uniform whole numbers from a keyed hash in counter mode."""
+
+    def __init__(self, key: bytes, place: bytes) -> None:
+        self.key, self.place, self.hashes = key, place, 0
+        self.bits, self.left = 0, 0
+
+    def below(self, bound: int) -> int:
+        """Return one of 0 … bound − 1, all equally likely."""
+        size = (bound - 1).bit_length()
+        while True:
+            while self.left < size:
+                block = self.place + pack("<Q", self.hashes)
+                fresh = int.from_bytes(blake2b(block, key=self.key).digest(), "little")
+                self.bits |= fresh << self.left
+                self.left, self.hashes = self.left + 512, self.hashes + 1
+            found = self.bits & ((1 << size) - 1)
+            self.bits, self.left = self.bits >> size, self.left - size
+            if found < bound:
+                return found
+
+    def falls(self, over: int, under: int) -> bool:
+        """Return True with probability exp(−over/under), over ≤ under: algorithm 1 of the paper."""
+        tries = 1
+        while self.below(tries * under) < over:
+            tries += 1
+        return tries % 2 == 1
+
+
+def laplace(coins: Coins, scale: int) -> int:
+    """Return x with a probability proportional to exp(−|x|/scale): algorithm 2 of the paper."""
+    while True:
+        rest = coins.below(scale)
+        if not coins.falls(rest, scale):
+            continue
+        size = rest
+        while coins.falls(1, 1):
+            size += scale
+        negative = coins.below(2)
+        if size or not negative:  # 0 has one sign, not two
+            return -size if negative else size

@@ -49,3 +49,7 @@ class Tap(Stateful, ABC):
     @abstractmethod
     def drawn(self, arm: int, reward: float, estimate: Estimate) -> float:
         """Return what a reward counts; `estimate` is what the agent knew before it."""
+
+    def reopened(self, word: int) -> None:
+        """Note that the state may be older than what was sent; see `ReopenedAgent`."""
+        del word  # most sources draw no noise that must not be used again

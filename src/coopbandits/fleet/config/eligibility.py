@@ -72,6 +72,11 @@ def obstacle(policy: Any) -> str:
             "its agents have one model for all arms, which takes features of every arm, and those "
             "of a fleet are told features of the request; set disjoint=true"
         )
+    if "secret" in policy.needs:
+        return (
+            "its agents draw noise from a secret, which a fleet does not provide: a journal that "
+            "is restored from a backup would use the same noise for other rewards"
+        )
     who = "it" if parts is None else f"its aggregation {parts.aggregation.spelling}"
     if found.mode not in (ROBUST, SYNCHRONOUS):
         return f"{who} declares no mode, {ROBUST!r} or {SYNCHRONOUS!r}"

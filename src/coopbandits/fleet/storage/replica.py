@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -147,7 +148,10 @@ class Replica:
                 "it, or a later one"
             ) from error
         if isinstance(self.agent, ReopenedAgent):
-            self.agent.reopened(nonce)  # before others take the neighbours' places: it asks these
+            # Messages may reveal this word, and the names of tickets must not follow from it.
+            word = blake2b(nonce.to_bytes(8, "little"), digest_size=8).digest()
+            # Before others take the neighbours' places: it asks these.
+            self.agent.reopened(int.from_bytes(word, "little"))
         self._relink(present)
         self.tickets.cap_lifetimes(now)
         self.tickets.begin(nonce)

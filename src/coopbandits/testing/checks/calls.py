@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopbandits.core import Agent, CentralPolicy, InputError, Policy
-from coopbandits.testing.checks.finding import expect_named, expect_refused, finding
+from coopbandits.testing.checks import expect_named, expect_refused, finding
 
 if TYPE_CHECKING:
     from coopbandits.testing.world import Trial, World

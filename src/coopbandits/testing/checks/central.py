@@ -12,7 +12,7 @@ from coopbandits.core import CentralPolicy, Policy
 from coopbandits.core.aggregate import Controller
 from coopbandits.core.aggregate.central import central_view
 from coopbandits.core.draws import normals, words
-from coopbandits.testing.checks.finding import expect_named, finding
+from coopbandits.testing.checks import expect_named, finding
 
 if TYPE_CHECKING:
     from coopbandits.core import LocalView

@@ -12,7 +12,7 @@ import numpy as np
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.contract import Estimate
 from coopbandits.core.draws import normal_of, uniform_of, word_at
-from coopbandits.testing.checks.finding import finding
+from coopbandits.testing.checks import finding
 
 if TYPE_CHECKING:
     from coopbandits.core import Index

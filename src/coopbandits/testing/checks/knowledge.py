@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopbandits.sim.knowledge import LOCAL, SOURCES
-from coopbandits.testing.checks.finding import PolicyCheckError, finding
+from coopbandits.testing.checks import PolicyCheckError, finding
 from coopbandits.testing.world import Round, same_messages
 
 if TYPE_CHECKING:

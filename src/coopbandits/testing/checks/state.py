@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coopbandits.core import InputError
-from coopbandits.testing.checks.finding import expect_refused, finding
+from coopbandits.testing.checks import expect_refused, finding
 from coopbandits.testing.checks.knowledge import expect_equal
 from coopbandits.testing.world import Round, same_messages
 

@@ -1,0 +1,159 @@
+"""Privacy against attackers who see every message and know all rewards but one.
+
+What they do is in `attackers.py`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.core.sources.private import PrivateTap
+from coopbandits.sim import reference
+from coopbandits.sim.record import Task
+from coopbandits.sim.setup import Setup
+from coopbandits.sim.tapes import secret_of
+
+from .attackers import (
+    PULLS,
+    TARGET,
+    WORDS,
+    Attacker,
+    KeyTap,
+    Messages,
+    WordTap,
+    least_epsilon,
+    noise_by_word,
+    rewards,
+    words_of_exponentials,
+)
+
+ERROR = 1e-3
+"""How likely a bound on ε may be wrong."""
+
+
+def policy(name: str, epsilon: float) -> cb.Policy:
+    if name == "fed-ucb":
+        return cb.FedUCB(epsilon, PULLS)
+    played = cb.parse_policy(name)
+    assert isinstance(played, cb.Policy)
+    return cb.at_source(cb.Private(epsilon, PULLS), played)
+
+
+COUNTING = ("tree-ucb", "gossip-ts", "running-sums*ucb", "ledger-ucb")
+"""Their messages hold exponentials of the random word."""
+
+NAMES = (*COUNTING, "flood-ucb", "fed-ucb")
+
+
+def word_in(messages: Messages) -> int:
+    """Find the target's random word in what was sent."""
+    for at in range(messages.size - 32):
+        window = messages[at : at + 32]
+        if (window > 0.0).all() and WORDS[TARGET] in (found := words_of_exponentials(window)):
+            (word,) = found.tolist()  # one candidate is left, which needs no WORDS to be found
+            return int(word)
+    raise AssertionError("no message holds the target's exponentials")
+
+
+@pytest.mark.parametrize("name", COUNTING)
+@pytest.mark.parametrize("tap", [WordTap, PrivateTap])
+def test_the_random_word_is_in_one_message_and_tells_nothing_of_rewards(
+    name: str, tap: type[PrivateTap]
+) -> None:
+    """The exact attack: invert the exponentials, make the noise, and subtract it."""
+    attacker = Attacker(policy(name, 1.0), tap)
+    true = np.cumsum(rewards(1.0))
+    for run in range(3):
+        messages = attacker.messages(1.0, run)
+        word = word_in(messages)
+        noise = [noise_by_word(word, 0, n, 3.0) for n in range(1, PULLS + 1)]
+        wrong = abs(attacker.released(messages) - noise - true)
+        if tap is WordTap:
+            assert wrong.max() < 1e-9  # the attack works on noise of the word
+        else:
+            assert wrong.min() > 1e-3
+
+
+@pytest.mark.parametrize("tap", [KeyTap, PrivateTap])
+def test_noise_of_known_rewards_does_not_tell_that_of_others(tap: type[PrivateTap]) -> None:
+    """Whoever knows two rewards knows two variates, which must not reveal the key of all."""
+    attacker = Attacker(policy("flood-ucb", 1.0), tap, inverts=True)
+    for run in range(3):
+        for first in (0.0, 1.0):
+            certain = abs(attacker.ratio(attacker.messages(first, run))) > 1.0
+            assert certain == (tap is KeyTap)
+
+
+def measured(attacker: Attacker, runs: int) -> float:
+    """A lower bound on ε that the attacker's best guess shows."""
+    seen = [attacker.messages(float(run < runs), run) for run in range(2 * runs)]
+    ratios = np.array([attacker.ratio(messages) for messages in seen])
+    return least_epsilon(ratios[:runs], ratios[runs:], error=ERROR)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_databases_are_hard_to_tell_apart(name: str) -> None:
+    assert measured(Attacker(policy(name, 1.0)), 60) <= 1.0
+
+
+def test_the_measure_finds_noise_that_hides_nothing() -> None:
+    assert measured(Attacker(policy("tree-ucb", 1.0), WordTap), 60) > 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_no_attacker_learns_more_than_epsilon(name: str) -> None:
+    """ε = 3, of which a threshold on the likelihood ratio shows 1.5 or more, and never above 3."""
+    found = measured(Attacker(policy(name, 3.0)), 2_500)
+    print(f"{name}: ε is at least {found:.2f}, claimed 3")
+    assert 1.5 < found <= 3.0
+
+
+def agents_of(played: cb.Policy) -> reference.Agents:
+    problem, network = cb.BernoulliBandit([0.5, 0.4]), cb.Network.from_spec("cycle:4")
+    setup = Setup(problem, network, 20, np.arange(1, 21), runs=1, seed=5, keep="arms")
+    return reference.Agents(Task(setup, played), played, 0)
+
+
+def test_an_agent_that_lost_its_memory_draws_fresh_noise() -> None:
+    played = policy("tree-ucb", 1.0)
+    released = []
+    for lives in (0, 1, 2, 2):
+        players = agents_of(played)
+        for _ in range(lives):
+            players.renew(2, 10)
+        agent = players.agents[2]
+        for _ in range(PULLS):
+            agent.observe(0, 0.5)
+        sums = agent.estimate().sums[0]  # type: ignore[attr-defined]  # of agents with parts
+        released.append(float(sums))
+        assert agent.view.secret == secret_of(5, 0, 2, lives)
+    assert len(set(released)) == 3
+    assert released[2] == released[3]  # a run stays a function of its seed
+
+
+FAULTS = "crash=0.5@5..8:lost,crash=0.5@10..15:lost"
+
+
+def test_faults_that_lose_memories_lead_there() -> None:
+    problem, network = cb.BernoulliBandit([0.5, 0.4]), cb.Network.from_spec("cycle:4")
+    used: list[bytes] = []
+
+    class Noted(cb.Private):
+        def make(self, view: cb.LocalView) -> PrivateTap:
+            used.append(view.secret)
+            return super().make(view)
+
+    played = cb.at_source(Noted(1.0, 20), cb.FloodUCB())
+    cb.simulate(problem, network, played, horizon=20, runs=2, seed=1, faults=FAULTS)
+    assert len(used) > 8
+    assert len(set(used)) == len(used)
+
+
+def test_only_agents_that_need_a_secret_have_one() -> None:
+    assert {agent.view.secret for agent in agents_of(cb.TreeUCB()).agents} == {b""}
+    told = [agent.view for agent in agents_of(policy("flood-ucb", 1.0)).agents]
+    assert [view.secret for view in told] == [secret_of(5, 0, i, 0) for i in range(4)]
+    assert {view.random_word for view in told} == {0}
