@@ -107,6 +107,11 @@ class Estimate(NamedTuple):
         Sum of all squared rewards, where an index asks for it.
     extra : sequence of float
         What another statistic than sums per arm holds beyond that.
+    certain : Share or None
+        Reward sums and pulls per arm of a set of distinct pulls, each counted once, or less where
+        older ones are discounted. The set changes only to one with more pulls, and which pulls are
+        in it does not depend on their rewards. Claims of confidence rest on it alone. None where
+        the aggregation certifies no pulls (`Aggregation.uncertified`), or with a window.
     """
 
     sums: Any
@@ -116,10 +121,11 @@ class Estimate(NamedTuple):
     anticipation: float = 1.0
     squares: float = 0.0
     extra: Any = ()
+    certain: Share | None = None
 
 
 class Share(NamedTuple):
-    """One agent's share of all that was observed: reward sums and numbers of pulls, per arm."""
+    """A part of all that was observed: reward sums and numbers of pulls, per arm."""
 
     sums: Vector
     counts: Vector

@@ -104,7 +104,7 @@ def test_an_agent_that_mixes_averages_says_so() -> None:
     reward(service, "red", 1.0)
     found = service.recommendation()
     assert (found.arm, found.lead, found.certain) == ("red", None, False)
-    assert "running-consensus counts pulls in parts" in found.sentence
+    assert "running-consensus does not certify distinct pulls" in found.sentence
 
 
 def test_clients_and_agents_ask_for_the_same_confidence() -> None:
