@@ -94,7 +94,9 @@ class Followed(Rough[LedgerSumsMachine]):
             counts = self.counts(agent.ledger)
             assert set(counts.tolist()) <= {0.0, 1.0}, f"twice in the ledger of {i}, {self.now}"
             assert agent.ledger[-2] <= agent.ledger[-1]  # an agent counts with its first pull
-            assert self.counts(agent.ledger + agent.meanwhile).max(initial=0.0) <= 1.0
+            known, certain = self.counts(agent.ledger + agent.meanwhile), self.counts(agent.certain)
+            assert known.max(initial=0.0) <= 1.0, f"twice in the ledger and since of {i}"
+            assert certain.max(initial=0.0) <= 1.0, f"twice in what is certain to {i}"
 
     def assert_ledgers_grow(self) -> None:
         kept = np.array([self.counts(agent.ledger).sum() for agent in self.agents])

@@ -16,13 +16,17 @@ from .fleet import make_agent, one_view
 from .statistic.own import SkewUCB
 
 
-def estimate(sums: list[float], counts: list[float], time: float = 0.0) -> cb.Estimate:
-    return cb.Estimate(np.array(sums), np.array(counts), time or sum(counts), 1.0)
+def estimate(sums: list[float], counts: list[float]) -> cb.Estimate:
+    """Certain of these pulls, and playing on twice as many."""
+    certain = cb.Share(np.array(sums), np.array(counts))
+    return cb.Estimate(
+        2.0 * certain.sums, 2.0 * certain.counts, 2.0 * sum(counts), 1.0, certain=certain
+    )
 
 
 def test_the_lead_is_that_of_the_formula() -> None:
     sums, counts, sigma, delta = [60.0, 30.0, 9.0], [100.0, 60.0, 40.0], 0.5, 0.05
-    arm, lead = leader(estimate(sums, counts), sigma, delta)
+    arm, lead = leader(sums, counts, sigma, delta)
     s = 200.0
 
     def radius(n: float) -> float:
@@ -36,7 +40,7 @@ def test_the_lead_is_that_of_the_formula() -> None:
 
 def test_an_arm_of_which_nothing_is_known_may_be_the_best() -> None:
     assert recommend(estimate([9.0, 0.0], [10.0, 0.0]), 1.0).lead == -math.inf
-    assert recommend(estimate([0.0, 0.0], [0.0, 0.0], 1.0), 1.0)[:3] == (0, -math.inf, 0.0)
+    assert recommend(estimate([0.0, 0.0], [0.0, 0.0]), 1.0)[:3] == (0, -math.inf, 0.0)
 
 
 def test_means_below_zero_are_means_too() -> None:
@@ -72,25 +76,34 @@ def test_an_agent_recommends_what_its_pulls_say() -> None:
 
 def test_what_mixes_or_forgets_states_no_confidence() -> None:
     agent = make_agent(cb.GossipTS(), one_view())
-    with pytest.raises(cb.InputError, match=r"pull-mixing counts pulls in parts.*such as flood-ts"):
+    with pytest.raises(cb.InputError, match=r"pull-mixing does not certify.*such as flood-ts"):
         agent.recommend()
+    with pytest.raises(cb.InputError, match=r"certifies no pulls .*such as flood-ts"):
+        recommend(agent.estimate(), 1.0)
 
     for spec in (cb.FloodedTotals(discount=0.99), cb.FloodedTotals(window=50)):
         assert "forgets" in obstacle(cb.Parts(spec, cb.UCB()))
+    for text, reason in (
+        ("tree-ts", "more than once while its tree is rebuilt"),
+        ("flood-ts:lazy=0.1", "lets rewards decide"),
+        ("flood-ts:spread=0.1", "the pulls of others in parts"),
+        ("neighborhood-sums:exploring=true*ucb", "lets rewards decide"),
+    ):
+        assert reason in obstacle(parse_policy(text).parts)
     assert "not made of parts" in obstacle(None)
     assert "depends on the context" in obstacle(parse_policy("tree-sums*lin-ts").parts)
     assert "no means of arms" in obstacle(cb.Parts(cb.FloodedTotals(), SkewUCB()))
 
 
 def test_who_states_a_confidence() -> None:
-    """A policy that joins the list must add up whole pulls."""
+    """A policy that joins the list must certify distinct pulls."""
     certain = {
         parse_policy(text).name for text in EXAMPLES if not obstacle(parse_policy(text).parts)
     }
     assert certain == {
         "central-batched-ucb", "central-ts", "central-ucb", "coop-se", "delayed-central-ucb",
         "flood-ts", "flood-ucb", "independent-ts", "independent-ucb", "ledger-ts",
-        "ledger-ucb", "mp-ucb", "tree-ts", "tree-ucb", "ucb-network",
+        "ledger-ucb", "mp-ucb", "ucb-network",
     }  # fmt: skip
 
 
@@ -102,7 +115,7 @@ def test_the_bound_holds_at_all_times_together() -> None:
     counts = np.arange(1.0, looks + 1)
     wrong = sum(
         any(
-            leader(estimate([a, b], [n, n]), 1.0, delta)[1] > 0.0
+            leader([a, b], [n, n], 1.0, delta)[1] > 0.0
             for a, b, n in zip(*rewards[:, path, ::25], counts[::25], strict=True)
         )
         for path in range(paths)

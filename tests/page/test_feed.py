@@ -358,6 +358,8 @@ def test_who_is_ahead_and_how_sure() -> None:
     assert sure == pytest.approx(0.9171, abs=1e-4)
     exact = replace(arm("b", 0.6), low=0.6, high=0.6)
     assert who_is_ahead([exact, replace(exact, mean=0.5, low=0.5, high=0.5)]) == (0, 1.0)
+    nothing_claimed = replace(exact, mean=0.5, low=None, high=None)
+    assert who_is_ahead([exact, nothing_claimed]) == (0, None)
 
 
 def test_agents_without_a_preference_do_not_disagree() -> None:

@@ -8,7 +8,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.core.draws import normals
 from coopbandits.core.policy import AnyPolicy
-from coopbandits.core.recommend import recommend
+from coopbandits.core.recommend import leader
 from coopbandits.core.registry import parse_policy
 from coopbandits.sim.stop import read_stop
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words
@@ -26,7 +26,7 @@ def play(policy: AnyPolicy, engine: str, **more: object) -> cb.Result:
 @pytest.mark.parametrize(
     "policy",
     [
-        "flooded-totals*top-two", "tree-sums*top-two", "local-sums*ucb:constant=40",
+        "flooded-totals*top-two", "ledger-sums*top-two", "local-sums*ucb:constant=40",
         "neighborhood-sums*top-two", "flooded-pulls:hop_limit=2*ucb:constant=40",
         "central-totals*top-two", "central-totals:delay=none*ucb:constant=40",
         "central-totals:delay=2*ucb:constant=40",
@@ -58,7 +58,7 @@ def test_an_agent_stops_when_its_own_pulls_say_so() -> None:
         counts = np.array([(arms[:t] == k).sum() for k in range(3)], dtype=float)
         paid = CLEAR.means[arms[:t]] + 0.5 * tape[:t]
         sums = np.array([paid[arms[:t] == k].sum() for k in range(3)])
-        leads.append(recommend(cb.Estimate(sums, counts, float(t), 1.0), 0.5, 0.9).lead)
+        leads.append(leader(sums, counts, 0.5, 0.1)[1])
     assert leads[0] <= 0.0 < leads[1]
 
 
@@ -99,7 +99,7 @@ def test_nobody_stops_too_early() -> None:
 
 
 @pytest.mark.plays
-@pytest.mark.parametrize("carrier", ["flooded-totals", "tree-sums"])
+@pytest.mark.parametrize("carrier", ["flooded-totals", "ledger-sums"])
 @pytest.mark.parametrize("means", [[0.1, 0.5, 0.9], [0.5, 0.5001]])
 def test_recommendations_are_wrong_in_at_most_delta_of_400_runs(
     carrier: str, means: list[float]
@@ -139,7 +139,11 @@ def test_what_is_no_rule_is_refused(given: object) -> None:
 def test_what_has_no_one_best_arm_cannot_be_stopped() -> None:
     with pytest.raises(cb.InputError, match="no one best arm"):
         cb.simulate(cb.drift(CLEAR, switch_every=9), CYCLE, cb.FloodTS(), 30, stop=0.9)
-    with pytest.raises(cb.InputError, match="counts pulls in parts"):
+    with pytest.raises(cb.InputError, match="does not certify distinct pulls"):
         cb.simulate(CLEAR, CYCLE, cb.DDUCB(), 30, stop=0.9)
+    with pytest.raises(cb.InputError, match=r"while its tree is rebuilt; use .* ledger-ts"):
+        cb.simulate(CLEAR, CYCLE, cb.TreeTS(), 30, stop=0.9)
+    with pytest.raises(cb.InputError, match="no one best arm"):
+        cb.simulate(cb.sites(CLEAR, spread=0.1), CYCLE, cb.FloodTS(), 30, stop=0.9)
     with pytest.raises(cb.InputError, match="counted in rounds"):
         cb.simulate(CLEAR, CYCLE, cb.FloodTS(), 30, stop=0.9, clocks="poisson")

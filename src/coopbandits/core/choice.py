@@ -66,7 +66,7 @@ def _with_squares(estimate: Estimate, added: Vector) -> Any:
 
 def as_lists(estimate: Estimate) -> Estimate:
     """Return an estimate with sums, counts and squares as lists of Python's own floats."""
-    sums, counts, time, num_agents, anticipation, squares, extra = estimate
+    sums, counts, time, num_agents, anticipation, squares, extra, certain = estimate
     return Estimate(
         np.asarray(sums).tolist(),
         np.asarray(counts).tolist(),
@@ -75,6 +75,7 @@ def as_lists(estimate: Estimate) -> Estimate:
         anticipation,
         np.asarray(squares).tolist() if len(squares) else (),
         extra,
+        certain,
     )
 
 

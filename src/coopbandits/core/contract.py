@@ -113,6 +113,11 @@ class Estimate(NamedTuple):
         asks for (`ArmSums.squares`). An array or a list, as sums and counts.
     extra : sequence of float
         What another statistic than sums per arm holds beyond that.
+    certain : Share or None
+        Reward sums and pulls per arm of a set of distinct pulls, each counted once, or less where
+        older ones are discounted. The set changes only to one with more pulls, and which pulls are
+        in it does not depend on their rewards. Claims of confidence rest on it alone. None where
+        the aggregation certifies no pulls (`Aggregation.uncertified`), or with a window.
     """
 
     sums: Any
@@ -122,10 +127,11 @@ class Estimate(NamedTuple):
     anticipation: float = 1.0
     squares: Any = ()
     extra: Any = ()
+    certain: Share | None = None
 
 
 class Share(NamedTuple):
-    """One agent's share of all that was observed: reward sums and numbers of pulls, per arm."""
+    """A part of all that was observed: reward sums and numbers of pulls, per arm."""
 
     sums: Vector
     counts: Vector

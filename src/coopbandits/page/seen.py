@@ -252,11 +252,14 @@ def who_is_ahead(arms: Sequence[ArmState | None]) -> tuple[int, float | None]:
 
     The second is the probability that it is better than the one other option that comes closest,
     with normal errors as wide as the intervals. Against one of which nothing is known it is 1/2.
+    It is None where an option has a mean without an interval, since nothing can be claimed of it.
     """
     means = [-math.inf if arm is None or arm.mean is None else arm.mean for arm in arms]
     if max(means, default=-math.inf) == -math.inf:
         return -1, None
     ahead = means.index(max(means))
+    if any(arm is not None and arm.mean is not None and arm.low is None for arm in arms):
+        return ahead, None
     sure = 1.0
     for k, arm in enumerate(arms):
         if k != ahead:

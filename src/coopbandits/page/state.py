@@ -14,8 +14,8 @@ class ArmState:
     arm : str
         Its name.
     mean, low, high : float or None
-        Mean reward over the whole network as the agent sees it, and the ends of its interval; None
-        if nothing is known.
+        Mean reward over the whole network as the agent sees it, and the ends of its interval. The
+        mean is None if nothing is known, the ends also where the policy certifies no pulls.
     pulls : float
         Pulls that this is based on.
     choices : int

@@ -90,6 +90,27 @@ def test_neighbours_that_come_and_go_make_no_pull_count_twice_and_lose_none(
         world.assert_every_pull_is_somewhere()
 
 
+@REPEATABLE
+@given(graphs(), schedules)
+def test_what_is_certain_only_grows_and_is_at_least_what_the_ledger_tells(
+    graph: nx.Graph[Any], schedule: Schedule
+) -> None:
+    """D and own pulls since may be fewer than before; C has more with every change."""
+    world, before = Followed(graph, ROUNDS), [np.zeros(ROUNDS * len(graph))] * len(graph)
+    with in_a_hurry():
+        for _ in range(ROUNDS):
+            world.pull()
+            world.step(schedule)
+            for i, agent in enumerate(world.agents):
+                certain = world.counts(agent.certain)
+                assert certain.sum() > before[i].sum()
+                assert certain.sum() >= world.counts(agent.ledger + agent.meanwhile).sum()
+                told = agent.estimate().certain
+                assert told is not None
+                assert told.counts.tolist() == certain.tolist()
+                before[i] = certain
+
+
 class HandsOnAgain(LedgerSumsMachine):
     """A deliberate mistake: who steps down hands on what it had collected."""
 

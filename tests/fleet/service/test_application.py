@@ -104,7 +104,36 @@ def test_an_agent_that_mixes_averages_says_so() -> None:
     reward(service, "red", 1.0)
     found = service.recommendation()
     assert (found.arm, found.lead, found.certain) == ("red", None, False)
-    assert "running-consensus counts pulls in parts" in found.sentence
+    assert "running-consensus does not certify distinct pulls" in found.sentence
+
+
+def test_an_agent_on_a_tree_claims_nothing() -> None:
+    """Neither in its recommendation nor by the intervals that the page computes with."""
+    service = service_in(path_world(replace(CLUSTER, policy="tree-ts")))
+    assert service.recommendation().sentence == "No reward is known of yet."
+    for arm, paid in (("blue", 3.0), ("red", -1.0), ("green", -1.0)):
+        reward(service, arm, paid, 150)
+    found = service.recommendation()
+    assert (found.arm, found.lead, found.pulls, found.certain) == ("blue", None, 450.0, False)
+    assert "cannot be stated, since tree-sums counts some pulls more than once" in found.sentence
+    assert [(arm.mean, arm.confidence) for arm in service.arms()] == [
+        (-1.0, None), (-1.0, None), (3.0, None),
+    ]  # fmt: skip
+
+
+def test_an_agent_of_a_ledger_claims_by_what_is_certain() -> None:
+    world = path_world(replace(CLUSTER, policy="ledger-ts"))
+    service = service_in(world)
+    for arm, paid in (("blue", 3.0), ("red", -1.0), ("green", -1.0)):
+        reward(service, arm, paid, 150)
+    agent = world.node(0).replica.agent
+    agent.machine.payloads[:] = agent.machine.own  # a neighbour tells of the own pulls again
+    agent.machine.controls[:, 3] = 2.0  # as a child would
+    assert agent.estimate().counts.sum() == 900.0
+    found = service.recommendation()
+    assert (found.arm, found.pulls, found.certain) == ("blue", 450.0, True)
+    half = 1.959964 * 0.5 * 4.0 / np.sqrt(150.0)
+    assert service.arms()[0].confidence == pytest.approx((-1.0, -1.0 + half))
 
 
 def test_clients_and_agents_ask_for_the_same_confidence() -> None:

@@ -116,12 +116,12 @@ class Aggregation(Named, ABC):
         return frozenset()
 
     @property
-    def whole_pulls(self) -> bool:
-        """Whether a pull counts in an estimate once or not at all; mixing counts it in parts.
+    def uncertified(self) -> str:
+        """Why `Estimate.certain` is None, as a clause that follows its spelling; "" if it is not.
 
-        Only then can a confidence be stated.
+        A window needs no reason of its own: whoever `forgets` makes no claims.
         """
-        return False
+        return "does not certify distinct pulls"
 
     def carried(self, asked: Statistic) -> Statistic:
         """Return what it adds up, for an index that asks for a statistic."""

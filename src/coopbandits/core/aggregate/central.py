@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class CentralAggregation(Named, ABC):
     """What one controller, who sees every pull, makes of them; `make` returns it."""
 
-    whole_pulls: ClassVar[bool] = False
+    uncertified: ClassVar[str] = "does not certify distinct pulls"
 
     @property
     def needs(self) -> frozenset[str]:
@@ -73,7 +73,7 @@ class CentralTotals(CentralAggregation):
     discount: float = 1.0
     window: int | None = None
     name: ClassVar[str] = "central-totals"
-    whole_pulls: ClassVar[bool] = True
+    uncertified: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         """Refuse a delay that is none."""
@@ -122,7 +122,10 @@ class Controller:
         """Return what is seen now of everybody's totals."""
         visible = self.visible()
         time = max(2.0, float(self.registers.version(visible)))
-        return self.registers.read(visible, time=time, num_agents=1.0)
+        found = self.registers.read(visible, time=time, num_agents=1.0)
+        if self.window is not None:
+            return found
+        return found._replace(certain=self.registers.share(visible))
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Take in one reward."""

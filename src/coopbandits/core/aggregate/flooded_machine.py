@@ -80,9 +80,11 @@ class FloodedTotalsMachine(FloodedEntries):
         found = self.registers.read(
             totals[HEADER:], time=time, num_agents=num_agents, anticipation=ahead
         )
-        if self.spread is None:
+        if self.spread is not None:
+            return pooled(found, self.share(), self.spread, self.sigma)
+        if self.window is not None or self.lazy:
             return found
-        return pooled(found, self.share(), self.spread, self.sigma)
+        return found._replace(certain=self.registers.share(totals[HEADER:]))
 
     def scatter(self, bounded: bool) -> Scatter | None:
         """Return how much sites differ, as all entries tell that hold means of arms for ever."""

@@ -59,9 +59,9 @@ class FloodedPulls(Aggregation):
         require_count("wait", self.wait, least=0)
 
     @property
-    def whole_pulls(self) -> bool:
-        """Whether a pull counts once or not at all."""
-        return True
+    def uncertified(self) -> str:
+        """Nothing: a pull is known by its key, and counts once."""
+        return ""
 
     def make(self, view: LocalView, registers: Registers) -> FloodedPullsMachine:
         """Return the machine of one agent."""
@@ -104,7 +104,8 @@ class FloodedPullsMachine(Machine):
     def estimate(self) -> Estimate:
         """Return the totals of all that was heard."""
         time = max(2.0, float(self.num_pulls))
-        return self.registers.read(self.totals, time=time, num_agents=1.0)
+        found = self.registers.read(self.totals, time=time, num_agents=1.0)
+        return found._replace(certain=self.registers.share(self.totals))
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull, and put it down for the others."""

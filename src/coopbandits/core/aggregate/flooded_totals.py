@@ -92,9 +92,12 @@ class FloodedTotals(Aggregation):
             object.__setattr__(self, "totals", False)
 
     @property
-    def whole_pulls(self) -> bool:
-        """Whether everything is pooled."""
-        return self.spread is None
+    def uncertified(self) -> str:
+        """Why no pulls are certified; "" where every pull heard of is told as it is made."""
+        if self.spread is not None:
+            return "counts the pulls of others in parts"
+        # A pull is told once later ones have made the totals grow: its reward has a say in that.
+        return "lets rewards decide which pulls are told" if self.lazy else ""
 
     def carried(self, asked: Statistic) -> Statistic:
         """Return sums of sites where their spread is estimated."""

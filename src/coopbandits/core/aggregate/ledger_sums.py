@@ -24,6 +24,11 @@ sums; before, the largest of a(V), a(D) and ext, or ext alone where one is more 
 much. If V has more agents than N̂, its tree is being regrown and counts some twice: its pulls then
 count N̂/a(V) times.
 
+**What is certain.** V may count a pull twice, so no confidence rests on it. C is a ledger and the
+own pulls since it came: distinct pulls, since a ledger holds only pulls from before it came. Unlike
+D with those since, C changes only to a ledger with more pulls than C has: D + own may shrink when D
+is replaced, and an agent that may look at sets of every size again and again is wrong more often.
+
 A message is [S_j | D | lineage, number, number last heard | a message of tree sums]: three times
 all registers and 13 values, 6K + 13 with sums and counts, and up to 33 more while agents are
 counted.
@@ -113,9 +118,9 @@ class LedgerSums(Aggregation):
         return frozenset({"random_word"})
 
     @property
-    def whole_pulls(self) -> bool:
-        """Yes."""
-        return True
+    def uncertified(self) -> str:
+        """Nothing: a ledger holds every pull at most once."""
+        return ""
 
     @property
     def takes_context(self) -> bool:
@@ -143,12 +148,13 @@ class LedgerSumsMachine(MovingMass):
     """The ledger, the mass that moves towards it, and the agent's place on the tree."""
 
     front, header = 2, HEADER
-    masses = (*MovingMass.masses, "ledger", "meanwhile", "base", "collected")
-    growing = (*MovingMass.growing, "meanwhile")
+    masses = (*MovingMass.masses, "ledger", "meanwhile", "base", "collected", "certain")
+    growing = (*MovingMass.growing, "meanwhile", "certain")
     dropped = (*MovingMass.dropped, "base", "collected")  # the ledger has these
     registered = MappingProxyType({**MovingMass.registered, **dict.fromkeys(masses, (0, 2))})
     fields: tuple[str, ...] = (
         *MovingMass.fields, "ledger", "lineage", "meanwhile", "tenure", "base", "collected",
+        "certain",
     )  # fmt: skip
 
     def __init__(self, view: LocalView, registers: Registers) -> None:
@@ -158,6 +164,7 @@ class LedgerSumsMachine(MovingMass):
         self.meanwhile = np.zeros(width)  # own pulls since D came
         self.tenure = 0  # the bits of a root that collects, else 0
         self.base, self.collected = np.zeros(width), np.zeros(width)  # b and c
+        self.certain = np.zeros(width)  # C
 
     def estimate(self) -> Estimate:
         """Return V or D, whichever has more pulls."""
@@ -171,7 +178,8 @@ class LedgerSumsMachine(MovingMass):
         rounds, behind = self._rounds_since_first(), part * float(totals[-1])
         ahead = anticipation(agents, rounds, behind) if self.common_round else 1.0
         time = max(2.0, float(self.registers.pulls(totals[:-2])))
-        return self.registers.read(totals[:-2], time=time, num_agents=agents, anticipation=ahead)
+        found = self.registers.read(totals[:-2], time=time, num_agents=agents, anticipation=ahead)
+        return found._replace(certain=self.registers.share(self.certain[:-2]))
 
     def _num_agents(self, agents: float) -> float:
         """Return how many agents there are, `agents` being the most that is credible."""
@@ -213,6 +221,8 @@ class LedgerSumsMachine(MovingMass):
                 self.meanwhile, grown = np.zeros(width), True
         if self.dist == 0 and self.reign >= YOUNG and self.is_sure:
             self._collect(grown)
+        if self._pulls(self.ledger) > self._pulls(self.certain):
+            self.certain = self.ledger.copy()
 
     def _step_down(self) -> None:
         """Forget what was collected: the ledger has it."""

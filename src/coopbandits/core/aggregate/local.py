@@ -38,9 +38,9 @@ class LocalSums(Aggregation):
         check_forgetting(self.discount, self.window)
 
     @property
-    def whole_pulls(self) -> bool:
-        """Whether a pull counts once or not at all."""
-        return True
+    def uncertified(self) -> str:
+        """Nothing: an agent counts each of its own pulls once."""
+        return ""
 
     @property
     def takes_context(self) -> bool:
@@ -74,7 +74,10 @@ class LocalSumsMachine(ContextMachine):
         """Return the own totals."""
         totals = self.totals if self.window is None else self.totals - self.past[0]
         time = max(2.0, float(self.registers.version(totals)))
-        return self.registers.read(totals, time=time, num_agents=1.0)
+        found = self.registers.read(totals, time=time, num_agents=1.0)
+        if self.window is not None:
+            return found
+        return found._replace(certain=self.registers.share(totals))
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Add one own pull."""

@@ -62,9 +62,9 @@ class NeighborhoodSums(Aggregation):
         return frozenset({LEAST_DEGREE, "random_word"} if self.fair else ())
 
     @property
-    def whole_pulls(self) -> bool:
-        """Whether a pull counts once or not at all."""
-        return True
+    def uncertified(self) -> str:
+        """Why no pulls are certified; "" where every pull is told."""
+        return "lets rewards decide which pulls are told" if self.exploring else ""
 
     def make(self, view: LocalView, registers: Registers) -> NeighborhoodSumsMachine:
         """Return the machine of one agent."""
@@ -102,7 +102,10 @@ class NeighborhoodSumsMachine(Machine):
     def estimate(self) -> Estimate:
         """Return the totals of the closed neighbourhood."""
         time = max(2.0, float(self.num_pulls))
-        return self.registers.read(self.totals, time=time, num_agents=1.0)
+        found = self.registers.read(self.totals, time=time, num_agents=1.0)
+        if self.exploring:
+            return found
+        return found._replace(certain=self.registers.share(self.totals))
 
     def observe(self, arm: int, reward: float) -> None:
         """Add one own pull, and put it down for the neighbours."""

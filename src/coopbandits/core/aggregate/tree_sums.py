@@ -142,9 +142,9 @@ class TreeSums(Aggregation):
             object.__setattr__(self, "totals", False)
 
     @property
-    def whole_pulls(self) -> bool:
-        """Whether everything is pooled."""
-        return self.spread is None
+    def uncertified(self) -> str:
+        """Why no pulls are certified: nothing in V tells whether a part of the tree is in twice."""
+        return "counts some pulls more than once while its tree is rebuilt"
 
     def carried(self, asked: Statistic) -> Statistic:
         """Return sums of sites where their spread is estimated."""

@@ -39,8 +39,8 @@ def transportation_cost(leader: int, arm: int, estimate: Estimate, numbers: Floa
         cost += second * bernoulli_divergence(low, pooled)
         return cost
     gap = (high - low) / numbers[1]
-    cost = 0.5 * gap * gap * (first / (first + second)) * second
-    return cost
+    gaussian: float = 0.5 * gap * gap * (first / (first + second)) * second
+    return gaussian
 
 
 @dataclass(frozen=True)

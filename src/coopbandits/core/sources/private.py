@@ -76,7 +76,7 @@ class Private(Source):
 
     def __post_init__(self) -> None:
         """Refuse settings outside what it is defined for."""
-        if self.epsilon != math.inf:
+        if self.is_noisy:
             accepted = "a positive number, or inf for no noise"
             require_number("epsilon", self.epsilon, accepted, 0.0, math.inf)
         require_count("horizon", self.horizon)
@@ -84,12 +84,16 @@ class Private(Source):
     @property
     def needs(self) -> frozenset[str]:
         """A secret, from which the noise is drawn, where there is any."""
-        return frozenset({"secret"} if self.clips else ())
+        return frozenset({"secret"} if self.is_noisy else ())
 
     @property
     def support(self) -> Support:
         """Noise hides what a reward in [0, 1] can change, and no more."""
-        return ANY_REWARDS if self.epsilon == math.inf else UNIT_REWARDS
+        return UNIT_REWARDS if self.is_noisy else ANY_REWARDS
+
+    @property
+    def is_noisy(self) -> bool:
+        return self.epsilon != math.inf
 
     @property
     def levels(self) -> int:
@@ -115,14 +119,14 @@ class PrivateTap(Tap):
     fields = ("counts", "life")
 
     def __init__(self, view: LocalView, settings: Private) -> None:
-        if settings.clips and len(view.secret) != SECRET_BYTES:
+        if settings.is_noisy and len(view.secret) != SECRET_BYTES:
             raise InputError(
                 f"secret of agent {view.agent_id} has {len(view.secret)} bytes; private needs "
                 f"{SECRET_BYTES} random bytes that nobody else knows: fill in LocalView.secret"
             )
         self.secret, self.horizon = view.secret, settings.horizon
         self.levels = settings.levels
-        per_level = Fraction(STEPS) / Fraction(settings.epsilon) if settings.clips else 0
+        per_level = Fraction(STEPS) / Fraction(settings.epsilon) if settings.is_noisy else 0
         self.scale = math.ceil(per_level * settings.levels)  # 0 for no noise
         self.counts, self.life = np.zeros(view.num_arms, dtype=np.int64), 0
 

@@ -232,9 +232,7 @@ def in_context(
     estimate: Estimate, features: Context, open_outer: NDArray[np.float64] | None = None
 ) -> Estimate:
     """Return an estimate for a choice among arms with these features (K, d)."""
-    sums, counts, time, num_agents, anticipation, squares, known = estimate
-    model = Model(known.outer, features, open_outer)
-    return Estimate(sums, counts, time, num_agents, anticipation, squares, model)
+    return estimate._replace(extra=Model(estimate.extra.outer, features, open_outer))
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from secrets import token_hex
 from typing import Any, Protocol
 
@@ -50,6 +50,8 @@ log = logging.getLogger(__name__)
 
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
+
+Interval = tuple[float, float] | None
 
 
 class Waiting(Protocol):
@@ -180,46 +182,68 @@ class ApplicationService:
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm, for requests like this where a context is given."""
         estimate = self.totals()
-        believed = self._means(estimate) if context is None else self._outlook(context)
         least = NO_INFORMATION * estimate.num_agents
+        if context is None:
+            means, intervals = self._means(estimate), self._intervals(estimate.certain)
+        else:
+            means, intervals = self._outlook(context, estimate)
         return [
-            self._arm(k, float(estimate.counts[k]), least, *each) for k, each in enumerate(believed)
+            self._arm(k, float(estimate.counts[k]), least, mean, interval)
+            for k, (mean, interval) in enumerate(zip(means, intervals, strict=True))
         ]
 
     def totals(self) -> Estimate:
         """Return reward sums and pulls of arms over the network, whatever the requests were."""
         estimate, places = self.replica.agent.estimate(), self.menu.places
-        sums, counts = estimate.sums[places], estimate.counts[places]
+        sums, counts, certain = estimate.sums[places], estimate.counts[places], estimate.certain
         if self.encoder.features:
-            return estimate._replace(sums=sums[:, ONES], counts=counts, extra=())
-        return estimate._replace(sums=sums, counts=counts)
+            sums = sums[:, ONES]
+        if certain is not None:
+            by_arm = certain.sums.reshape(len(certain.counts), -1)  # with features, one each
+            certain = Share(by_arm[places, ONES], certain.counts[places])
+        return estimate._replace(sums=sums, counts=counts, extra=(), certain=certain)
 
-    def _means(self, estimate: Estimate) -> Iterator[tuple[float, float]]:
-        """Yield the mean of every arm, and half the width of its interval."""
-        for total, pulls in zip(estimate.sums, estimate.counts, strict=True):
-            known = float(pulls) if pulls > 0.0 else math.nan
-            yield float(total) / known, QUANTILE * self.scale.sigma / math.sqrt(known)
+    def _means(self, totals: Estimate | Share) -> list[float]:
+        """Return the mean of every arm; not a number where it was never pulled."""
+        pairs = zip(totals.sums.tolist(), totals.counts.tolist(), strict=True)
+        return [total / pulls if pulls > 0.0 else math.nan for total, pulls in pairs]
 
-    def _outlook(self, context: Context) -> Iterator[tuple[float, float]]:
-        """Yield the same for requests like this, as the model expects."""
-        means, deviations = self.replica.seeing.outlook(self.encoder.columns(context))
-        places = self.menu.places
-        for mean, deviation in zip(means[places], deviations[places], strict=True):
-            # A line leaves the range of rewards somewhere, and they never do.
-            inside = min(max(float(mean), 0.0), 1.0) if self.scale.bounded else float(mean)
-            yield inside, QUANTILE * float(deviation)
+    def _intervals(self, certain: Share | None) -> list[Interval]:
+        """Return an interval about every arm's mean; None where no pulls of it are certified."""
+        if certain is None:
+            return [None] * len(self.names)
+        return [
+            self.scale.interval(mean, QUANTILE * self.scale.sigma / math.sqrt(pulls))
+            if pulls > 0.0
+            else None
+            for mean, pulls in zip(self._means(certain), certain.counts.tolist(), strict=True)
+        ]
+
+    def _outlook(self, context: Context, totals: Estimate) -> tuple[list[float], list[Interval]]:
+        """Return the same for requests like this, as the model expects."""
+        found, deviations = self.replica.seeing.outlook(self.encoder.columns(context))
+        means, halves = found[self.menu.places].tolist(), deviations[self.menu.places].tolist()
+        if self.scale.bounded:  # a line leaves the range of rewards somewhere, and they never do
+            means = [min(max(mean, 0.0), 1.0) for mean in means]
+        # The model rests on all totals, so intervals need all of them to be certified.
+        if totals.certain is None or (totals.counts > totals.certain.counts).any():
+            return means, [None] * len(means)
+        pairs = zip(means, halves, strict=True)
+        return means, [self.scale.interval(mean, QUANTILE * half) for mean, half in pairs]
 
     def context_schema(self) -> dict[str, Any] | None:
         """Return what a context must be, as a JSON schema; None where there is none."""
         return self.encoder.schema()
 
-    def _arm(self, k: int, pulls: float, least: float, mean: float, half: float) -> ArmEstimate:
+    def _arm(
+        self, k: int, pulls: float, least: float, mean: float, interval: Interval
+    ) -> ArmEstimate:
         at, replica = self.menu.places[k], self.replica
         own, rewards = int(replica.own_counts[at]), float(replica.own_sums[at])
         waiting = int(replica.agent.open_pulls[at])
         if pulls <= least:
             return ArmEstimate(self.names[k], None, 0.0, None, own, rewards, waiting)
-        interval, mean = self.scale.interval(mean, half), self.scale.reward(mean)
+        mean = self.scale.reward(mean)
         return ArmEstimate(self.names[k], mean, pulls, interval, own, rewards, waiting)
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:

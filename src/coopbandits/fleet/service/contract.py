@@ -77,7 +77,8 @@ class ArmEstimate(NamedTuple):
     pulls : float
         Pulls that it is based on.
     confidence : (float, float) or None
-        An interval that covers the arm's mean with probability 95 % at one fixed time.
+        An interval that covers the arm's mean with probability 95 % at one fixed time; None where
+        the policy certifies no pulls of it, as on trees.
     own_pulls : int
         Rewards handed in by this agent's own application.
     own_reward : float
@@ -107,7 +108,7 @@ class Recommendation(NamedTuple):
         another one may be better. None where some option was never tried, or where the policy
         cannot state a confidence.
     pulls : float
-        Rewards that it is based on, of the whole network.
+        Rewards that it is based on, of the whole network; distinct ones if `lead` is stated.
     confidence : float
         With which probability the bound holds, however often one asks.
     certain : bool

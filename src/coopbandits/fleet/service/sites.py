@@ -33,7 +33,7 @@ def site_metrics(service: ApplicationService | None) -> list[Metric]:
 def warning(service: ApplicationService) -> str:
     """Return a sentence where everything is pooled although sites differ, else nothing."""
     found, parts = scatter(service), service.cluster.policy_object().parts
-    pools = parts is not None and parts.aggregation.whole_pulls
+    pools = parts is not None and getattr(parts.aggregation, "spread", None) is None
     if found is None or not pools or not found.differs:
         return ""
     return (

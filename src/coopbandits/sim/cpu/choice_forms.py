@@ -57,7 +57,8 @@ time: arrays with signed places may be counted from the end."""
 ROUNDING = 4e-9
 """Indices that differ by less, relative to their size above 1, may tie."""
 
-READS_WORD = READS_ARMS = IS_RANDOM = IS_MASKED = IS_STOPPING = IS_DISJOINT = IS_CHECKED = False
+READS_WORD = READS_ARMS = IS_RANDOM = IS_MASKED = IS_STOPPING = IS_APART = False
+IS_DISJOINT = IS_CHECKED = False
 LEAST = 0.0
 prepare: Any = None
 value: Any = None
@@ -104,7 +105,8 @@ def by_value(digest: str) -> Any:
     """Return the plain form: the value of every arm.
 
     Where agents may play some arms only, an agent's numbers begin with a 0 or a 1 for every arm.
-    Where they may stop, all numbers begin with σ, δ and how far below the best is good enough.
+    Where they may stop, all numbers begin with σ, δ and how far below the best is good enough; and
+    where certified sums and counts are not those of the row, they begin in the middle of it.
     """
 
     def choose(
@@ -136,14 +138,22 @@ def by_value(digest: str) -> Any:
                 factor = contexts[context + FACTOR]
                 for k in range(width):
                     totals[k] = factor * rows[row + k]
-            estimate = Estimate(sums, counts, time, agents, contexts[context + AHEAD], squares, ())
+            estimate = Estimate(
+                sums, counts, time, agents, contexts[context + AHEAD], squares, (), None
+            )
             numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
             playable = numbers
             if IS_MASKED:
                 numbers = numbers[num_arms:]
             if IS_STOPPING:
                 if memory[note + STOP_ROUND] == 0.0:
-                    ahead, lead = leader(estimate, numbers[0], numbers[1])
+                    certain = totals
+                    if IS_APART:
+                        begin = agent * row_stride + row_stride // 2
+                        certain = carray(rows_at, 1 << 40)[begin : begin + 2 * num_arms]
+                    ahead, lead = leader(
+                        certain[:num_arms], certain[num_arms:], numbers[0], numbers[1]
+                    )
                     if lead > -numbers[2]:
                         memory[note + STOP_ROUND], memory[note + STOP_ARM] = pull + 1.0, ahead
                 numbers = numbers[STOP_NUMBERS:]
@@ -207,7 +217,9 @@ def by_bound(digest: str) -> Any:
             factor = contexts[context + FACTOR]
             for k in range(width):
                 totals[k] = factor * rows[row + k]
-            estimate = Estimate(sums, counts, time, agents, contexts[context + AHEAD], squares, ())
+            estimate = Estimate(
+                sums, counts, time, agents, contexts[context + AHEAD], squares, (), None
+            )
             numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
             if IS_RANDOM:
                 word = word_at(keys[agent], pull)
@@ -340,7 +352,7 @@ def by_bonus(digest: str) -> Any:
                 share = 1.0 / contexts[context]
                 least = LEAST * agents * share
             if is_first or context_stride > 0 or numbers_stride > 0:
-                estimate = Estimate(nothing, nothing, time, agents, 1.0, nothing, ())
+                estimate = Estimate(nothing, nothing, time, agents, 1.0, nothing, (), None)
                 numbers = settings[agent]
                 if is_new_time:
                     is_ready = prepare(estimate, word, numbers, scratch)
@@ -403,7 +415,7 @@ def by_features(digest: str) -> Any:
             model = Model(each[:, size : width - 1], features, None)
             estimate = Estimate(
                 each[:, :size], each[:, width - 1], contexts[context + TIME],
-                contexts[context + AGENTS], contexts[context + AHEAD], (), model,
+                contexts[context + AGENTS], contexts[context + AHEAD], (), model, None,
             )  # fmt: skip
             if IS_RANDOM:
                 word = word_at(keys[agent], pull)
@@ -432,7 +444,7 @@ def explorations(digest: str) -> Any:
         nothing, word = carray(scratch_at, 0), np.uint64(0)
         is_plain = len(digest) > 0
         for r in range(rounds):
-            estimate = Estimate(nothing, nothing, times[r], agents, 1.0, nothing, ())
+            estimate = Estimate(nothing, nothing, times[r], agents, 1.0, nothing, (), None)
             prepare(estimate, word, numbers, scratch)
             growth, offset = bonus(estimate, numbers, scratch)
             found[r] = growth

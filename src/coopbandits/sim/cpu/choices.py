@@ -97,17 +97,17 @@ _digests: dict[tuple[Any, ...], str] = {}
 
 
 def compiled_choice(
-    index: Index, *, is_masked: bool = False, is_stopping: bool = False
+    index: Index, *, is_masked: bool = False, is_stopping: bool = False, is_apart: bool = False
 ) -> Compiled:
     """Return the compiled choice of an index, from memory, from disk, or made now.
 
     One that `is_masked` reads which arms an agent may play, and one that `is_stopping` notes when
-    an agent may stop; see `choice_forms.by_value`.
+    an agent may stop, by certified pulls that may be kept apart; see `choice_forms.by_value`.
     """
     form, functions = _plain(index) if is_masked or is_stopping else _ingredients(index)
     if is_stopping:
         functions["leader"] = leader
-    flags = {"IS_MASKED": is_masked, "IS_STOPPING": is_stopping}
+    flags = {"IS_MASKED": is_masked, "IS_STOPPING": is_stopping, "IS_APART": is_apart}
     return _filed(index, form, functions, _SIGNATURE, flags)
 
 

@@ -54,7 +54,7 @@ def play_ledger(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 
     with filed_meanwhile(parts.index):
         play(0, rule)  # compiles the kernel, the one that takes longest
-    rule, _ = state.rule()
+    rule, _ = state.rule(apart=True)
     while state.done < task.horizon:
         play(min(most, task.horizon - state.done), rule)
     return state.finish(counts)
@@ -77,8 +77,9 @@ def _play_run(
     """Play as `tree._play_run` does, and move mass between the steps of a round."""
     agents = world.places.size
     scratch, contexts = np.empty(rule.scratch), np.ones((agents, CONTEXT))
-    lasts, read = np.zeros(agents, np.int64), np.empty(tree.own.shape)
-    width = 3 * read.shape[1] + HEADER
+    # What is read, and what is certain.
+    lasts, read = np.zeros(agents, np.int64), np.empty((agents, 2 * tree.own.shape[1]))
+    width = 3 * tree.own.shape[1] + HEADER
     for r in range(span.rounds):
         done = span.first + r
         slot = span.slot + count_up_to(span.stops, r)

@@ -58,6 +58,7 @@ class Books(NamedTuple):
     tenure: NDArray[np.int64]
     base: NDArray[np.float64]
     collected: NDArray[np.float64]
+    certain: NDArray[np.float64]
 
 
 def make_books(task: Task, runs: range, links: int, width: int) -> Books:
@@ -76,7 +77,7 @@ def make_books(task: Task, runs: range, links: int, width: int) -> Books:
         marks=per_link.copy(), marks_told=per_link.copy(), acknowledged=per_link.copy(),
         lags=lags, wobbles=per_link.copy(), ledger=rows, ledger_told=rows.copy(), lineage=bits,
         lineage_told=bits.copy(), meanwhile=rows.copy(), tenure=bits.copy(), base=rows.copy(),
-        collected=rows.copy(),
+        collected=rows.copy(), certain=rows.copy(),
     )  # fmt: skip
 
 
@@ -89,6 +90,7 @@ def forget(books: Any, links: Any, renewed: Any) -> None:
             continue
         for rows in (held, books.ledger, books.meanwhile, books.base, books.collected):
             set_row(rows, agent, 0.0)
+        set_row(books.certain, agent, 0.0)
         held[agent, held.shape[1] - 2] = 1.0
         books.behind[agent], books.lineage[agent], books.tenure[agent] = 0.0, 0, 0
         for link in range(links.indptr[agent], links.indptr[agent + 1]):
@@ -118,8 +120,10 @@ def look(tree: Any, books: Any, read: Any, contexts: Any, num_arms: int, done: i
         part, pulls = min(1.0, agents / summed), _pulls(totals, agent, num_arms)
         for w in range(rounds + 1):
             read[agent, w] = ledger[agent, w] + books.meanwhile[agent, w]
+            read[agent, rounds + 1 + w] = books.certain[agent, w]
         if credible and part * pulls >= _pulls(read, agent, num_arms):
-            copy_row(read, agent, totals)
+            for w in range(rounds + 1):
+                read[agent, w] = totals[agent, w]
         else:
             part, pulls = 1.0, _pulls(read, agent, num_arms)
         behind = part * read[agent, rounds]
@@ -143,7 +147,7 @@ def hold(world: Any, own: Any, books: Any, lasts: Any, acts: Any, squares: int, 
         u = reward_from_variate(world.form_kind, world.tables, row, z)
         elapsed = own[agent, last] - behind[agent]
         behind[agent] = own[agent, last]
-        for mass in (books.held, books.meanwhile):
+        for mass in (books.held, books.meanwhile, books.certain):
             mass[agent, arm] += u
             mass[agent, num_arms + arm] += 1.0
             if squares > 0:
@@ -275,6 +279,8 @@ def keep(tree: Any, books: Any, links: Any, num_arms: int, rounds: int) -> None:
                 collected[agent, w] += held[agent, w]
                 ledger[agent, w] = base[agent, w] + collected[agent, w]
                 held[agent, w] = meanwhile[agent, w] = 0.0
+        if _pulls(ledger, agent, num_arms) > _pulls(books.certain, agent, num_arms):
+            copy_row(books.certain, agent, ledger)
 
 
 @inner(forceinline=True)

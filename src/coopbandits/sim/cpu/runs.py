@@ -107,11 +107,17 @@ class Runs:
         self.made = np.zeros((len(runs), 0, task.problem.num_arms), dtype=np.int64)
         self.done = 0
 
-    def rule(self) -> tuple[Rule, NDArray[np.float64]]:
-        """Return the compiled choice, and the index's numbers per agent or one row for all."""
+    def rule(self, *, apart: bool = False) -> tuple[Rule, NDArray[np.float64]]:
+        """Return the compiled choice, and the index's numbers per agent or one row for all.
+
+        `apart` tells that certified pulls follow the totals in a row, which is twice as long.
+        """
         rule, numbers = self.rule_without_choice()
         self.choice = compiled_choice(  # kept alive: kernels use its address
-            self.parts.index, is_masked=rule.masked, is_stopping=rule.stopping
+            self.parts.index,
+            is_masked=rule.masked,
+            is_stopping=rule.stopping,
+            is_apart=apart and rule.stopping,
         )
         return rule._replace(address=self.choice.address), numbers
 
