@@ -190,12 +190,55 @@ def test_a_lost_root_is_replaced() -> None:
 
 def test_a_lost_root_is_waited_for_longer_the_more_is_known() -> None:
     mine = a_tree()
-    mine.rounds = 10_000
+    mine.lived = 10_000
     for _ in range(40 + 8 + 800):
         mine.receive({2: message([0.0] * 4, mine.root, 9, 4, 1)})
     assert mine.parent == 2
     mine.receive({2: message([0.0] * 4, mine.root, 9, 4, 1)})
     assert mine.parent == NOBODY
+
+
+def test_rounds_before_an_agent_starts_do_not_delay_its_takeover() -> None:
+    """A fresh agent may sit out 10 000 rounds; its patience is that of a young one."""
+    mine = machine(TreeSums(), one_view(num_arms=1))
+    for _ in range(10_000):
+        mine.receive({})
+    root = mine.tag / 2
+    for _ in range(60):
+        mine.receive({2: message([0.0] * 4, root, 9, 4, 1)})
+    assert (mine.root, mine.dist) == (mine.tag + np.floor(root) - 1.0, 0.0)
+
+
+def test_an_overdue_beat_makes_a_farther_neighbour_with_a_newer_beat_parent() -> None:
+    """As in a loop that an agent without memory closed: its beat stands still, others' do not."""
+    mine = a_tree()
+    root = mine.root
+
+    def hear(beat: int) -> None:
+        mine.receive(
+            {
+                1: message([0.0] * 4, root, beat, 30, 1),
+                2: message([0.0] * 4, root, 9, 4, 1),
+            }
+        )
+
+    for beat in range(10, 10 + 18):
+        hear(beat)
+        assert mine.parent == 2
+    hear(28)
+    assert (mine.parent, mine.beat, mine.dist) == (1, 28.0, 31.0)
+
+
+def test_rounds_without_messages_do_not_make_a_count_steady() -> None:
+    mine = a_tree()
+    heard = {2: message([7.0, 3.0, 2.0, 3.0], mine.root, 10, 4, 1)}
+    mine.receive(heard)
+    steady = mine.steady
+    for _ in range(5):
+        mine.receive({})
+    assert mine.steady == steady
+    mine.receive(heard)
+    assert mine.steady == steady + 1
 
 
 def test_who_hears_nobody_does_not_take_over() -> None:

@@ -68,7 +68,7 @@ SLACK = 1.0
 LAGS = 16
 """Answers after which an agent looks anew how late the earliest of them was."""
 
-RULES = 1
+RULES = 2
 """Raised whenever mass may go to another neighbour than before. A journal of other rules does not
 say, when it is played again, to whom mass was handed since it was begun."""
 

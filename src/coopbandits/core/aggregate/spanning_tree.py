@@ -8,10 +8,14 @@ sender hears the receiver, else 0; the root's beat is its round. In every round,
    is dead or deaf, or whose root has grown, is dropped: dist = ∞, while root and beat stay.
 2. If root and beat stood still for more than 40 + 8·(mean gap between beats) + t/8 rounds, the
    root is lost: become a root oneself, under the own tag shifted below the lost root's, dist = 0.
-   What is missed in Δ of t rounds weighs Δ/t, hence t/8, up to 800 rounds. Who hears nobody waits
-   on: there is nobody to be the root of, and on its return it would bring a root below theirs.
+   What is missed in Δ of t rounds weighs Δ/t, hence t/8, up to 800 rounds. t counts from the
+   agent's first pull or message. Counted from the start of the run instead, it exceeds the lifetime
+   of agents that restart often, and all of them wait for a root that died before they started. Who
+   hears nobody waits on: there is nobody to be the root of, and on its return it would bring a root
+   below theirs.
 3. Adopt as parent a neighbour that is alive, not deaf, no child, and not at ∞, if its root is
-   smaller (the least root, then the least dist), or the same, dist_j + 1 < dist and beat_j > beat.
+   smaller (the least root, then the least dist); or the same with beat_j > beat, and either
+   dist_j + 1 < dist or the own beat is overdue. A beat is overdue as a neighbour is dead (below).
 4. A root that has been one for 256, 512, 1024, … rounds lowers its own value by 1. So an agent
    that joins late, or returns without memory, does not become root by its tag. Rounds before an
    agent has pulled or heard anything do not count.
@@ -27,9 +31,10 @@ better. An agent's pair never gets worse: it keeps it when it drops a parent, an
 below a lost root's or, as a root, below its own. It takes over what its parent told, so a parent's
 present pair is never worse than its child's, and pairs never improve going down the tree. A switch
 to j needs a strictly better pair of j's, so j cannot be below the one that switches. (Only an agent
-that forgets its pair, by a crash that loses its memory, can break this, and no longer than a beat
-may stand still: beats in a loop do.) A root's tag is compared with nothing but roots, so a lost
-root never comes back: whoever missed it has moved below it.
+that forgets its pair, by a crash that loses its memory, can break this: it may adopt one of its own
+descendants. Beats in such a loop stand still, so its members leave by step 3 as soon as the beat is
+overdue and a neighbour outside has a newer one, and by step 2 otherwise.) A root's tag is compared
+with nothing but roots, so a lost root never comes back: whoever missed it has moved below it.
 
 **Lies** about the tree end with the liar. Whatever root and beat it told, once it is silent the
 beat stands still, and everybody gives that root up after at most 40 + 8·100 + 800 rounds; new roots
@@ -94,7 +99,7 @@ class SpanningTree(CountingMachine):
 
     placing = (
         "controls", "ages", "gaps", "tag", "parent", "root", "beat", "dist", "still", "beat_gap",
-        "reign",
+        "reign", "lived",
     )  # fmt: skip
     placing_links = ("controls", "ages", "gaps")
     rounds: int
@@ -108,6 +113,7 @@ class SpanningTree(CountingMachine):
         self.parent, self.root, self.beat, self.dist = NOBODY, self.tag, 0.0, 0.0
         self.still, self.beat_gap = 0, 1.0  # rounds since the pair improved; their mean
         self.reign = 0  # rounds for which this agent has been a root
+        self.lived = 0  # rounds since the first pull or message
 
     def _place(self, neighbor: int) -> list[float]:
         """Return the control values to tell a neighbour."""
@@ -126,22 +132,24 @@ class SpanningTree(CountingMachine):
 
     def _tend(self, *, pulled: bool) -> None:
         """Look after the tree at the end of a round; `pulled` tells whether this agent ever has."""
+        begun = pulled or any(root < NO_ROOT for root in self.controls[:, 0].tolist())
+        self.lived += int(begun)
         self.still += 1
         if self.dist == 0:
             self._improve(self.root, float(self.rounds))
         if self.parent != NOBODY:
             self._follow()
-        known = min(self.rounds / 8, LONGEST)
+        known = min(self.lived / 8, LONGEST)
         if self.still > UNDERCUT + 8 * self.beat_gap + known and any(self._alive()):
             self._become_root()
         self._adopt()
-        self._reign(pulled)
+        self._reign(begun)
 
     # Neighbours are few: lists of Python's own numbers are cheaper than arrays.
 
     def _alive(self) -> list[bool]:
         ages, gaps = self.ages.tolist(), self.gaps.tolist()
-        return [age <= 8.0 * gap + 10.0 for age, gap in zip(ages, gaps, strict=True)]
+        return [not is_overdue(age, gap) for age, gap in zip(ages, gaps, strict=True)]
 
     def _bonds(self) -> list[float]:
         bonds: list[float] = self.controls[:, BOND].tolist()
@@ -174,20 +182,20 @@ class SpanningTree(CountingMachine):
         self.root = self.tag + math.floor(self.root) - 1.0  # below the lost one, others told apart
         self.parent, self.beat, self.dist, self.still = NOBODY, float(self.rounds), 0.0, 0
 
-    def _reign(self, pulled: bool) -> None:
+    def _reign(self, begun: bool) -> None:
         """Count the rounds of a root, and lower it when it has lasted."""
-        begun = pulled or any(root < NO_ROOT for root in self.controls[:, 0].tolist())
         self.reign = self.reign + 1 if begun and self.dist == 0 else 0
         if self.reign >= STANDING and self.reign & (self.reign - 1) == 0:
             self.root -= 1.0
 
     def _adopt(self) -> None:
-        better = []
+        better, stalled = [], is_overdue(self.still, self.beat_gap)
         controls: list[list[float]] = self.controls.tolist()
         for j, partner, control in zip(self.places, self._partners(), controls, strict=True):
             root, beat, dist, bond = control
-            nearer = root == self.root and dist + 1.0 < self.dist and beat > self.beat
-            if partner and bond != CHILD and dist < FAR and (root < self.root or nearer):
+            fresher = root == self.root and beat > self.beat
+            leads = root < self.root or (fresher and (stalled or dist + 1.0 < self.dist))
+            if partner and bond != CHILD and dist < FAR and leads:
                 better.append((root, dist, j, beat))
         if better:
             root, dist, self.parent, beat = min(better)
@@ -221,13 +229,18 @@ class SpanningTree(CountingMachine):
                 f"state field parent is {values['parent']}; it must be a neighbour, one of "
                 f"{list(self.places)}, or {NOBODY} for nobody"
             )
-        for name in ("rounds", "still", "reign"):
+        for name in ("rounds", "still", "reign", "lived"):
             require_count(f"state field {name}", values[name], least=0)
 
 
 def mean_gap(mean: float, gap: float) -> float:
     """Return the mean of gaps after one more."""
     return min(PATIENCE, mean + 0.2 * (gap - mean))
+
+
+def is_overdue(silence: float, mean: float) -> bool:
+    """Return whether a silence is so long, given the mean one, that no more is expected."""
+    return silence > 8.0 * mean + 10.0
 
 
 def tag_of(word: int) -> float:

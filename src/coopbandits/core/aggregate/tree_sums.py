@@ -18,9 +18,10 @@ Anticipated is what is missing of the rounds since the own first pull: after all
 memory nothing is on its way.
 
 **Number of agents.** N̂ = a(V) once it was the same for 20 rounds and is at least 0.45 of what
-extrema propagation says (`extrema`); before that the larger of the two. A number that a(V) had in
-2500 steady rounds, and no other since, is believed whatever minima say. The 32 minima travel until
-a(V) is steady, and for 100 rounds of every later generation. A message has 6 values beside the
+extrema propagation says (`extrema`); before that the larger of the two. Rounds without any message
+do not count: while an agent hears nothing, a(V) cannot change. A number that a(V) had in 2500
+steady rounds, and no other since, is believed whatever minima say. The 32 minima travel until a(V)
+is steady, and for 100 rounds of every later generation. A message has 6 values beside the
 registers, 32 or 33 more with the minima.
 
 **Forgetting.** With a discount γ a message has one value more, a stamp: the sender's clock when it
@@ -297,7 +298,7 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
             if regrown or has_fallen(self.registers, self.past[-1, :-2], totals[:-2]):
                 self.past = self.past[:0]
             self.past = follow(self.past, totals, self.window)
-        self.steady = self.steady + 1 if agents == self.agents_seen else 0
+        self.steady = self.steady + bool(messages) if agents == self.agents_seen else 0
         self.agents_seen = agents
         if self.steady >= STEADY:
             self.stood = self.stood + 1 if agents == self.standing else 0

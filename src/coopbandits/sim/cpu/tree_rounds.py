@@ -78,6 +78,7 @@ class Tree(NamedTuple):
     still: NDArray[np.int64]
     beat_gap: NDArray[np.float64]
     reign: NDArray[np.int64]
+    lived: NDArray[np.int64]
 
 
 def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
@@ -100,7 +101,7 @@ def make_tree(task: Task, runs: range, links: int, width: int) -> Tree:
         stood=np.zeros(shape, dtype=np.int64), tag=tag, parent=np.full(shape, NO_LINK),
         root=tag.copy(), beat=np.zeros(shape), dist=np.zeros(shape),
         still=np.zeros(shape, dtype=np.int64), beat_gap=np.ones(shape),
-        reign=np.zeros(shape, dtype=np.int64),
+        reign=np.zeros(shape, dtype=np.int64), lived=np.zeros(shape, dtype=np.int64),
     )  # fmt: skip
 
 
@@ -130,7 +131,7 @@ def hear(tree: Any, links: Any, done: int) -> None:
     _tend(tree, links.indptr, done + 1)
     _add_up(
         links.indptr, tree.own, tree.totals, tree.payloads, tree.counted, tree.agents_seen,
-        tree.steady, tree.standing, tree.stood,
+        tree.steady, tree.standing, tree.stood, tree.heard,
     )  # fmt: skip
 
 
@@ -146,8 +147,8 @@ def _renew(tree: Any, indptr: Any, renewed: Any, done: int) -> None:
         copy_row(totals, agent, own)
         copy_row(tree.spare, agent, tree.born)
         tree.size[agent], tree.last[agent], tree.unborn[agent] = UNKNOWN, 0.0, 0.0
-        tree.agents_seen[agent], tree.steady[agent], tree.parent[agent] = 1.0, done, NO_LINK
-        tree.standing[agent], tree.stood[agent] = 1.0, max(0, done + 1 - STEADY)
+        tree.agents_seen[agent], tree.steady[agent], tree.parent[agent] = 1.0, 0, NO_LINK
+        tree.standing[agent], tree.stood[agent], tree.lived[agent] = 1.0, 0, 0
         tree.root[agent], tree.beat[agent], tree.dist[agent] = tree.tag[agent], float(done), 0.0
         tree.still[agent], tree.beat_gap[agent], tree.reign[agent] = 0, 1.0, 0
         for link in range(indptr[agent], indptr[agent + 1]):
@@ -241,20 +242,20 @@ def _store(
 
 @inner(forceinline=True)
 def _best_parent(tree: Any, first: int, end: int, agent: int, some_hear: bool) -> int:
-    """Find the link to the neighbour that knows a better root, or a nearer way to the same."""
+    """Find the link to the neighbour that knows a better root, or a better way to the same."""
     controls, ages, gaps = tree.controls, tree.ages, tree.gaps
     root, beat, dist = tree.root, tree.beat, tree.dist
-    best = NO_LINK
+    best, stalled = NO_LINK, not is_alive(tree.still[agent], tree.beat_gap[agent])
     for link in range(first, end):
         theirs, far = controls[link, ROOT], controls[link, DIST]
-        nearer = (
-            theirs == root[agent] and far + 1.0 < dist[agent]
-            and controls[link, BEAT] > beat[agent]
+        fresher = (
+            theirs == root[agent] and controls[link, BEAT] > beat[agent]
+            and (stalled or far + 1.0 < dist[agent])
         )  # fmt: skip
         if (
             is_alive(ages[link], gaps[link]) and (controls[link, BOND] != DEAF or not some_hear)
             and controls[link, BOND] != CHILD and far < FAR
-            and (theirs < root[agent] or nearer)
+            and (theirs < root[agent] or fresher)
             and (
                 best == NO_LINK or theirs < controls[best, ROOT]
                 or (theirs == controls[best, ROOT] and far < controls[best, DIST])
@@ -269,8 +270,7 @@ def _tend(tree: Any, indptr: Any, rounds: int) -> None:
     """Maintain the tree; the steps are those of `core.aggregate.spanning_tree`."""
     own, controls, ages, gaps, heard = tree.own, tree.controls, tree.ages, tree.gaps, tree.heard
     parent, root, beat, dist = tree.parent, tree.root, tree.beat, tree.dist
-    still, beat_gap, reign = tree.still, tree.beat_gap, tree.reign
-    known = min(rounds / 8, LONGEST)
+    still, beat_gap, reign, lived = tree.still, tree.beat_gap, tree.reign, tree.lived
     for agent in range(parent.size):
         first, end = indptr[agent], indptr[agent + 1]
         for link in range(first, end):
@@ -283,6 +283,8 @@ def _tend(tree: Any, indptr: Any, rounds: int) -> None:
             alive = is_alive(ages[link], gaps[link])
             some_heard |= alive
             some_hear |= alive and controls[link, BOND] != DEAF
+        has_pulled = own[agent, own.shape[1] - 1] > 0.0  # as has everyone who hears
+        lived[agent] += int(has_pulled)
         still[agent] += 1
         if dist[agent] == 0.0:
             _improve(root, beat, still, beat_gap, agent, root[agent], float(rounds))
@@ -295,7 +297,9 @@ def _tend(tree: Any, indptr: Any, rounds: int) -> None:
             else:
                 _improve(root, beat, still, beat_gap, agent, controls[up, ROOT], controls[up, BEAT])
                 dist[agent] = min(FAR, controls[up, DIST] + 1.0)
-        if some_heard and still[agent] > UNDERCUT + 8 * beat_gap[agent] + known:
+        if some_heard and still[agent] > UNDERCUT + 8 * beat_gap[agent] + min(
+            lived[agent] / 8, LONGEST
+        ):
             root[agent] = tree.tag[agent] + math.floor(root[agent]) - 1.0
             parent[agent], beat[agent], dist[agent] = NO_LINK, float(rounds), 0.0
             still[agent] = 0
@@ -304,9 +308,7 @@ def _tend(tree: Any, indptr: Any, rounds: int) -> None:
             parent[agent] = best
             _improve(root, beat, still, beat_gap, agent, controls[best, ROOT], controls[best, BEAT])
             dist[agent] = controls[best, DIST] + 1.0
-        # In a simulation, whoever hears has pulled before.
-        reigns = dist[agent] == 0.0 and own[agent, own.shape[1] - 1] > 0.0
-        reign[agent] = reign[agent] + 1 if reigns else 0
+        reign[agent] = reign[agent] + 1 if has_pulled and dist[agent] == 0.0 else 0
         if reign[agent] >= STANDING and reign[agent] & (reign[agent] - 1) == 0:
             root[agent] -= 1.0
         for link in range(first, end):
@@ -317,19 +319,21 @@ def _tend(tree: Any, indptr: Any, rounds: int) -> None:
 @alone
 def _add_up(
     indptr: Any, own: Any, totals: Any, payloads: Any, counted: Any, agents_seen: Any,
-    steady: Any, standing: Any, stood: Any,
+    steady: Any, standing: Any, stood: Any, heard: Any,
 ) -> None:  # fmt: skip
     """Add up every agent's own registers and those it counts from others."""
     width = np.uintp(own.shape[1])  # unsigned: see `averaging`
     for agent in range(np.uintp(own.shape[0])):
         for w in range(width):
             totals[agent, w] = own[agent, w]
+        hears = False
         for link in range(np.uintp(indptr[agent]), np.uintp(indptr[agent + np.uintp(1)])):
+            hears |= heard[link] != 0
             if counted[link]:
                 for w in range(width):
                     totals[agent, w] += payloads[link, w]
         agents = totals[agent, width - np.uintp(2)]
-        steady[agent] = steady[agent] + 1 if agents == agents_seen[agent] else 0
+        steady[agent] = steady[agent] + int(hears) if agents == agents_seen[agent] else 0
         agents_seen[agent] = agents
         if steady[agent] >= STEADY:
             stood[agent] = stood[agent] + 1 if agents == standing[agent] else 0
