@@ -16,7 +16,7 @@ compiles: floats, ints, loops, `math`, tuples of constants, and functions that d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.spelling import Named
@@ -27,6 +27,22 @@ if TYPE_CHECKING:
 
 Floats = Any
 """A list of floats in plain Python, an array of float64 in compiled engines."""
+
+
+class Draws(NamedTuple):
+    """Independent random values, one per arm, of which the largest is played.
+
+    Attributes
+    ----------
+    family : {"normal", "beta"}
+        Their distribution.
+    first, second : Vector
+        Means and standard deviations of normals; the two parameters of betas.
+    """
+
+    family: str
+    first: Vector
+    second: Vector
 
 
 class Index(Named, ABC):
@@ -56,7 +72,8 @@ class Index(Named, ABC):
 
     The last three are shortcuts to the same arms; `check_policy` holds them to `value`. A class
     that overrides `prepare`, `value` or `pick`, itself or by a mixin, inherits none of them, nor
-    what its parent declared of `random` and `prepare_reads`: those were about other functions.
+    `draws` and what its parent declared of `random` and `prepare_reads`: those were about other
+    functions.
     """
 
     random: ClassVar[bool] = True
@@ -74,7 +91,7 @@ class Index(Named, ABC):
         super().__init_subclass__(**more)
         prepare = _place(cls, "prepare")
         functions = min(prepare, _place(cls, "value"), _place(cls, "pick"))
-        for name in ("random", "bound", "bonus", "values"):
+        for name in ("random", "bound", "bonus", "values", "draws"):
             if _place(cls, name) > functions:
                 setattr(cls, name, getattr(Index, name))
         if _place(cls, "prepare_reads") > prepare:
@@ -104,6 +121,14 @@ class Index(Named, ABC):
         """Return what is expected of every arm in its context, and the deviation of that."""
         del estimate, numbers
         raise InputError(f"index {self.spelling} does not tell what it expects in a context")
+
+    def draws(self, estimate: Estimate, numbers: Floats) -> Draws | None:
+        """Return the distribution of the arms' values; None unless they are independent draws.
+
+        Off-policy evaluation integrates it for the exact probability of every arm.
+        """
+        del estimate, numbers
+        return None
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
