@@ -93,8 +93,12 @@ def ips(log: DecisionLog, probabilities: Probabilities, *, normalise: bool = Fal
     divided by the sum of the weights instead of n (SNIPS): a little bias, far less variance.
     """
     require_flag("normalise", normalise)
-    wanted = read_probabilities(log, probabilities)
-    weights = _weights(log, wanted)
+    weights = _weights(log, read_probabilities(log, probabilities))
+    if not weights.any():
+        raise InputError(
+            "the policy would have played none of the logged arms, so the log says nothing about "
+            "it; log with a floor on exploration"
+        )
     if normalise:
         mean = float(weights @ log.rewards / weights.sum())
         return _value(weights * (log.rewards - mean) / weights.mean() + mean, weights)
@@ -198,11 +202,6 @@ def _predictions(
 def _weights(log: DecisionLog, wanted: Floats) -> Floats:
     """Return π/p of every decision; warn if the log's support cannot carry an estimate."""
     weights: Floats = wanted[np.arange(len(log)), log.arms] / log.propensities
-    if not weights.any():
-        raise InputError(
-            "the policy would have played none of the logged arms, so the log says nothing about "
-            "it; log with a floor on exploration"
-        )
     few = _effective(weights)
     low, high = _interval(weights, len(weights), SURE)[1:]
     if low > 1.0 or high < 1.0:
@@ -254,7 +253,7 @@ def _value(terms: Floats, weights: Floats) -> Value:
 
 
 def _effective(weights: Floats) -> float:
-    return float(weights.sum() ** 2 / (weights**2).sum())
+    return float(weights.sum() ** 2 / (weights**2).sum()) if weights.any() else 0.0
 
 
 def _interval(

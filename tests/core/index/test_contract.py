@@ -207,6 +207,18 @@ def test_declarations_are_not_inherited_without_their_functions() -> None:
     ]
 
 
+def test_draws_are_not_inherited_past_other_values() -> None:
+    class OtherDraw(NormalDraw):
+        @staticmethod
+        def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+            return -NormalDraw.value(arm, estimate, word, numbers, scratch)
+
+    index: Index
+    for index, declares in ((NormalDraw(), True), (OtherDraw(), False), (UCB(), False)):
+        found = index.draws(some_estimate(), numbers_of(index, 3))
+        assert (found is not None) == declares
+
+
 class Backwards:
     """A value for other classes to mix in."""
 
