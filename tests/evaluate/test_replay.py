@@ -129,8 +129,8 @@ def deviation(logs: list[DecisionLog], policy: str, network: str, truth: np.ndar
 
 @pytest.mark.parametrize("policy", COUNT_ROUNDS)
 def test_replay_is_the_world_where_rounds_count(policy: str) -> None:
-    truth = world(ARMS, "cycle:4", policy, 60, runs=40, engine="reference")
-    logs = [uniform_log(4, 100, seed) for seed in range(30)]
+    truth = world(ARMS, "cycle:4", policy, 40, runs=25, engine="reference")
+    logs = [uniform_log(4, 80, seed) for seed in range(25)]
     assert abs(deviation(logs, policy, "cycle:4", truth)) < 4.0
 
 
@@ -147,7 +147,9 @@ def test_replay_is_the_world_in_context_and_on_the_log_of_a_learner() -> None:
     linear = parse_policy(LINEAR)
     truth = world(PROBLEM, "complete:1", linear, 60, runs=400, engine="reference")
     logs = [drawn(100, [0.5, 0.3, 0.2], seed) for seed in range(200)]
-    found = [replay(log, linear, sigma=0.3, seed=seed, resamples=0) for seed, log in enumerate(logs)]
+    found = [
+        replay(log, linear, sigma=0.3, seed=seed, resamples=0) for seed, log in enumerate(logs)
+    ]
     off = [each.mean - truth[:, int(each.effective) - 1].mean() for each in found]
     assert abs(np.mean(off)) < 4.0 * np.hypot(np.std(off) / 200**0.5, truth[:, 20].std() / 20)
     truth = world(ARMS, "cycle:4", "dducb:own_pulls=false", 60, runs=400)
@@ -196,7 +198,9 @@ def test_what_cannot_be_replayed_is_rejected() -> None:
     with pytest.raises(InputError, match="a replay would be biased; log with a floor"):
         replay(certain, "dducb", CYCLE)
     several = log_decisions(ARMS, CYCLE, "dducb", 60, floor=1.0)
-    with pytest.raises(InputError, match=r"records 4 agents, numbered 0 to 3, and the network has 3"):
+    with pytest.raises(
+        InputError, match=r"records 4 agents, numbered 0 to 3, and the network has 3"
+    ):
         replay(several, "dducb", "cycle:3")
     assert replay(several.pooled(), "dducb", "cycle:3", resamples=0).effective > 60
     with pytest.raises(InputError, match="end before every agent has shared one"):

@@ -51,7 +51,9 @@ def evaluate_command(
     sigma: Annotated[
         float | None, real("σ of rewards; by default their standard deviation in the log")
     ] = None,
-    draws: Annotated[int, whole("random words per decision if probabilities have to be counted")] = 20,
+    draws: Annotated[
+        int, whole("random words per decision if probabilities have to be counted")
+    ] = 20,
     most: Annotated[int, whole("number of decisions to use, from the end of the log")] = MOST,
     seed: Annotated[int, whole("seed of the policies' choices")] = 0,
 ) -> None:

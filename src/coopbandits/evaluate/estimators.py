@@ -99,6 +99,7 @@ def ips(log: DecisionLog, probabilities: Probabilities, *, normalise: bool = Fal
             "the policy would have played none of the logged arms, so the log says nothing about "
             "it; log with a floor on exploration"
         )
+    _check_support(weights)
     if normalise:
         mean = float(weights @ log.rewards / weights.sum())
         return _value(weights * (log.rewards - mean) / weights.mean() + mean, weights)
@@ -130,6 +131,7 @@ def doubly_robust(
         model[start:stop], *_ = _predictions(log, rows[:start], rows[start:stop], ridge)
     judged = rows[edges[1] :]
     weights = _weights(log.rows(slice(int(edges[1]), None)), wanted[judged])
+    _check_support(weights)
     arms = log.arms[judged]
     expected = (wanted[judged] * model[judged]).sum(axis=1)
     return _value(expected + weights * (log.rewards[judged] - model[judged, arms]), weights)
@@ -159,9 +161,7 @@ def direct(log: DecisionLog, probabilities: Probabilities, *, ridge: float = 1.0
     expected = (wanted * model).sum(axis=1)
     value = _value(expected + weights * residuals, weights)
     shift = float(expected.mean()) - value.mean  # ridge leaves residuals whose mean is not 0
-    return value._replace(
-        mean=value.mean + shift, low=value.low + shift, high=value.high + shift
-    )
+    return value._replace(mean=value.mean + shift, low=value.low + shift, high=value.high + shift)
 
 
 def _predictions(
@@ -200,22 +200,27 @@ def _predictions(
 
 
 def _weights(log: DecisionLog, wanted: Floats) -> Floats:
-    """Return π/p of every decision; warn if the log's support cannot carry an estimate."""
     weights: Floats = wanted[np.arange(len(log)), log.arms] / log.propensities
-    few = _effective(weights)
+    return weights
+
+
+def _check_support(weights: Floats) -> None:
+    """Warn if the log cannot carry an estimate: with full support weights are 1 on average."""
+    mean, effective = float(weights.mean()), _effective(weights)
     low, high = _interval(weights, len(weights), SURE)[1:]
-    if low > 1.0 or high < 1.0:
+    if math.isnan(low):  # weights do not vary
+        low = high = mean
+    if effective < FEW:
         _warn(
-            f"the weights average {weights.mean():.3g} instead of 1, so the log never plays some of "
-            "what the policy would play, or its propensities are wrong, and the estimate is biased; "
-            "log with a floor on exploration"
-        )
-    elif few < FEW:
-        _warn(
-            f"the estimate rests on {few:.1f} effective decisions, too few for its interval to "
+            f"the estimate rests on {effective:.1f} effective decisions, too few for its interval to "
             "hold; use a longer log or a higher floor on exploration"
         )
-    return weights
+    elif low > 1.0 + 1e-9 or high < 1.0 - 1e-9:
+        _warn(
+            f"the weights average {mean:.3g} instead of 1, so the log never plays some of what the "
+            "policy would play, or its propensities are wrong, and the estimate is biased; log with "
+            "a floor on exploration"
+        )
 
 
 def _warn(sentence: str) -> None:

@@ -166,7 +166,9 @@ def replay_rounds(
     `streams` holds the kept decisions of every agent, or one sequence for all. Words are those of a
     run of `simulate`, so that a log of that run replays to the same rounds.
     """
-    players = make_players(log, policy, network, sigma, identity_words(seed, run, network.num_agents))
+    players = make_players(
+        log, policy, network, sigma, identity_words(seed, run, network.num_agents)
+    )
     keys = agent_keys(seed, DECISIONS, run, network.num_agents).tolist()
     walks = [iter(rows.tolist()) for rows in streams]
     takes_context = policy.takes_context  # makes its parts every time it is asked
@@ -400,9 +402,7 @@ def _warn_of_drift(log: DecisionLog) -> None:
         first, second = terms[:half][rows[:half]], terms[half:][rows[half:]]
         if min(first.size, second.size) < 2:
             continue
-        error = math.hypot(
-            *(part.std(ddof=1) / math.sqrt(part.size) for part in (first, second))
-        )
+        error = math.hypot(*(part.std(ddof=1) / math.sqrt(part.size) for part in (first, second)))
         change = float(second.mean() - first.mean())
         if abs(change) > DRIFTS * error > 0.0:
             warnings.warn(

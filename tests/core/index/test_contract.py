@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import UCB, BetaDraw, Estimate, Index
+from coopbandits.core import UCB, BetaDraw, Estimate, Index, NormalDraw
 from coopbandits.core.choice import best_arm, choose_arm, index_values
 
 from .estimates import SETTINGS, estimates, ids, numbers_of, prepared, some_estimate, words
