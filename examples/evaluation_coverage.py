@@ -1,8 +1,8 @@
 """How often do the 95 % intervals of off-policy evaluation hold the true value?
 
-Logs with uniformly drawn arms and skewed rewards, whose values are known; with three arms, a third of
-the decisions counts for the policy in question. Run it with the number of logs per cell, which is
-2000 unless given:
+Logs with uniformly drawn arms and skewed rewards, whose values are known; with three arms, a third
+of the decisions counts for the policy in question. Run it with the number of logs per cell, which
+is 2000 unless given:
 
     python examples/evaluation_coverage.py 2000
 """
@@ -47,7 +47,7 @@ def last_arm(log: DecisionLog) -> np.ndarray:
 
 @cache
 def learner_values(horizon: int) -> np.ndarray:
-    """Return the learner's mean reward after 1, 2, … rounds of the world with exponential rewards."""
+    """Return the learner's mean reward after 1, 2, … rounds with exponential rewards."""
     world = cb.ExponentialBandit(MEANS, sigma=1.0)
     result = cb.simulate(
         world, "complete:1", LEARNER, horizon, runs=20_000, rounds=range(1, horizon + 1), seed=1

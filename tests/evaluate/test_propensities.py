@@ -81,8 +81,8 @@ def test_problem_network_and_policy_may_be_texts() -> None:
     ("draws", "expected"),
     [
         (Draws("normal", np.array([0.3, 0.3]), np.array([1.0, 0.01])), [0.5, 0.5]),
-        # P(X > Y) = Φ((1 − 0)/√(3² + 4²)), and far in the tail Φ(−6 √(…)).
-        (Draws("normal", np.array([1.0, 0.0]), np.array([3.0, 4.0])), [0.579259709439, 0.420740290561]),
+        # P(X > Y) = Φ((m − n)/√(s² + t²)): Φ(0.2), and far in the tail Φ(−6).
+        (Draws("normal", np.array([1.0, 0.0]), np.array([3.0, 4.0])), [0.5792597094, 0.4207402906]),
         (Draws("normal", np.array([0.0, 6.0]), np.array([0.6, 0.8])), [9.865876450e-10, 1.0]),
         # One uniform against Beta(1, 50), whose mean is 1/51; and three that are the same.
         (Draws("beta", np.array([1.0, 1.0]), np.array([1.0, 50.0])), [50 / 51, 1 / 51]),

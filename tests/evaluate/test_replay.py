@@ -13,6 +13,7 @@ from coopbandits.core import Index, LocalSums, combine
 from coopbandits.core.registry import EXAMPLES
 from coopbandits.evaluate import DecisionLog, log_decisions, replay
 from coopbandits.evaluate.replay import replay_rounds
+from coopbandits.sim.contexts import ContextAccount
 from coopbandits.sim.record import Task
 from coopbandits.sim.reference import make_account
 from coopbandits.sim.setup import Setup, recorded_rounds
@@ -33,8 +34,9 @@ COUNT_ROUNDS = (
 LINEAR = "local-sums:discount=0.9*lin-ts:disjoint=true"
 
 SETTINGS = (
-    *EXAMPLES, *COUNT_ROUNDS, LINEAR, "flooded-totals:window=8*ucb", "central-totals*lin-ts:disjoint=true",
-    "server-totals:threshold=2*lin-ucb:disjoint=true", "resilient-ucb+liar@0", "truncated:limit=4*flood-ucb",
+    *EXAMPLES, *COUNT_ROUNDS, LINEAR, "flooded-totals:window=8*ucb",
+    "central-totals*lin-ts:disjoint=true", "server-totals:threshold=2*lin-ucb:disjoint=true",
+    "resilient-ucb+liar@0", "truncated:limit=4*flood-ucb",
 )  # fmt: skip
 
 
@@ -65,7 +67,8 @@ def own_decisions(policy: Any, horizon: int, seed: int) -> tuple[DecisionLog, np
     for t in range(horizon):
         account.begin(t)
         for i in range(4):
-            features = account.features(i)[:1] if policy.takes_context else np.empty((1, 0))
+            in_context = isinstance(account, ContextAccount)
+            features = account.features(i)[:1] if in_context else np.empty((1, 0))
             paid[t, i] = account.pay(i, int(arms[i, t]), float(tape[i, t]))
             for _ in range(source.integers(4)):
                 other = (int(arms[i, t]) + int(source.integers(1, 3))) % 3

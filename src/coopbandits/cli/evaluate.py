@@ -26,7 +26,7 @@ MOST = 10_000
 
 NOTES = """\
 replay: one agent that learns, over the rounds in which it plays what was logged
-ips, doubly robust: the policy has learned from the first half of the log, and is fixed in the second
+ips, doubly robust: the policy learns from the first half of the log, and is fixed in the second
 rests on: the effective number of decisions behind the value"""
 
 
@@ -57,7 +57,7 @@ def evaluate_command(
     most: Annotated[int, whole("number of decisions to use, from the end of the log")] = MOST,
     seed: Annotated[int, whole("seed of the policies' choices")] = 0,
 ) -> None:
-    """Estimate from a log of decisions what other policies would be paid (off-policy evaluation)."""
+    """Estimate from a log of decisions what other policies would be paid."""
     policies = [parse_policy(text) for text in policy]
     whole_log = _read(log, context, arm, reward, propensity)
     part = whole_log.last(most)

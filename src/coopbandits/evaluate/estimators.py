@@ -1,26 +1,26 @@
 r"""Estimators of a fixed policy's value from a log: IPS, direct and doubly robust.
 
 The policy is given by its *probabilities* π(a | x), what it would have played in every logged
-decision; it does not learn on the way (`replay` is for policies that do). Its value is what it would
-be paid per decision.
+decision; it does not learn on the way (`replay` is for policies that do). Its value is what it
+would be paid per decision.
 
-**Why they are unbiased.** Let decision i have context x_i, let its arm a_i be drawn with probability
-p_i(a) > 0 wherever π(a | x_i) > 0, and let q̂_i be any model that has only seen decisions before i.
-Given the past and x_i,
+**Why they are unbiased.** Let decision i have context x_i, let its arm a_i be drawn with
+probability p_i(a) > 0 wherever π(a | x_i) > 0, and let q̂_i be any model that has only seen
+decisions before i. Given the past and x_i,
 
 .. math:: E\Big[\sum_a π(a|x_i)\,\hat q_i(a) + \frac{π(a_i|x_i)}{p_i(a_i)}(r_i - \hat q_i(a_i))
           \Big] = \sum_a π(a|x_i)\, E[r_i(a) | x_i],
 
 so the terms of an estimate minus the value are martingale differences: their mean is unbiased, and
 the variance of their mean is the mean of their variances over n, even if the logging policy learned
-from the log itself. IPS has q̂ = 0. A model that has also seen *later* decisions breaks this: on the
-log of a learner, what was played later depends on r_i. So the folds of `doubly_robust` are
+from the log itself. IPS has q̂ = 0. A model that has also seen *later* decisions breaks this: on
+the log of a learner, what was played later depends on r_i. So the folds of `doubly_robust` are
 sequential.
 
 **Intervals.** Weighted rewards are skewed, and Student's interval then misses on one side: of 2000
 logs with 50 exponential rewards, 91 % of its 95 % intervals hold the value. We use Hall's (1992)
-transformation, which takes the skewness g out of the t statistic to second order, as the bootstrap-t
-does, without resampling:
+transformation, which takes the skewness g out of the t statistic to second order, as the
+bootstrap-t does, without resampling:
 
 .. math:: h(t) = t + \frac{a t^2}{3} + \frac{a^2 t^3}{27} + \frac a6, \quad a = g/\sqrt n
 
@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -89,8 +90,8 @@ def ips(log: DecisionLog, probabilities: Probabilities, *, normalise: bool = Fal
 
     .. math:: \hat V = \frac1n \sum_i \frac{π(a_i | x_i)}{p_i} r_i
 
-    Unbiased if the propensities p are right, and positive wherever π is. With `normalise` the sum is
-    divided by the sum of the weights instead of n (SNIPS): a little bias, far less variance.
+    Unbiased if the propensities p are right, and positive wherever π is. With `normalise` the sum
+    is divided by the sum of the weights instead of n (SNIPS): a little bias, far less variance.
     """
     require_flag("normalise", normalise)
     weights = _weights(log, read_probabilities(log, probabilities))
@@ -114,9 +115,9 @@ def doubly_robust(
     .. math:: \hat V = \frac1n \sum_i \Big( \sum_a π(a|x_i)\,\hat q(x_i, a)
         + \frac{π(a_i|x_i)}{p_i}\,(r_i - \hat q(x_i, a_i)) \Big)
 
-    Unbiased if the propensities are right, whatever the model; the better the model, the smaller the
-    error (Dudík, Langford, Li 2011). The log is cut into `folds` parts in order of time, and each is
-    judged by a ridge regression on those before it; the first one only trains.
+    Unbiased if the propensities are right, whatever the model; the better the model, the smaller
+    the error (Dudík, Langford, Li 2011). The log is cut into `folds` parts in order of time, and
+    each is judged by a ridge regression on those before it; the first one only trains.
     """
     require_count("folds", folds, least=2)
     if folds > len(log):
@@ -127,7 +128,7 @@ def doubly_robust(
     rows = np.arange(len(log))
     edges = np.linspace(0, len(log), folds + 1).astype(np.int64)
     model = np.zeros(wanted.shape)
-    for start, stop in zip(edges[1:-1], edges[2:], strict=True):
+    for start, stop in pairwise(edges[1:]):
         model[start:stop], *_ = _predictions(log, rows[:start], rows[start:stop], ridge)
     judged = rows[edges[1] :]
     weights = _weights(log.rows(slice(int(edges[1]), None)), wanted[judged])
@@ -154,8 +155,8 @@ def direct(log: DecisionLog, probabilities: Probabilities, *, ridge: float = 1.0
     played = np.bincount(log.arms, minlength=log.num_arms)
     if log.features.shape[1] == 1 and (unseen := (wanted.sum(axis=0) > 0) & (played == 0)).any():
         _warn(
-            f"the log never plays arm {int(np.argmax(unseen))}, which the policy would play, so the "
-            "model's prediction for it is only the average reward of the others"
+            f"the log never plays arm {int(np.argmax(unseen))}, which the policy would play, so "
+            "the model's prediction for it is only the average reward of the others"
         )
     model, weights, residuals = _predictions(log, rows, rows, ridge, wanted)
     expected = (wanted * model).sum(axis=1)
@@ -212,14 +213,14 @@ def _check_support(weights: Floats) -> None:
         low = high = mean
     if effective < FEW:
         _warn(
-            f"the estimate rests on {effective:.1f} effective decisions, too few for its interval to "
-            "hold; use a longer log or a higher floor on exploration"
+            f"the estimate rests on {effective:.1f} effective decisions, too few for its interval "
+            "to hold; use a longer log or a higher floor on exploration"
         )
     elif low > 1.0 + 1e-9 or high < 1.0 - 1e-9:
         _warn(
-            f"the weights average {mean:.3g} instead of 1, so the log never plays some of what the "
-            "policy would play, or its propensities are wrong, and the estimate is biased; log with "
-            "a floor on exploration"
+            f"the weights average {mean:.3g} instead of 1, so the log never plays some of what "
+            "the policy would play, or its propensities are wrong, and the estimate is biased; log "
+            "with a floor on exploration"
         )
 
 

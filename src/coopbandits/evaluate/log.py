@@ -1,7 +1,7 @@
 """A log of decisions: who chose what, in which context, with which propensity and reward.
 
-A file holds one decision per line (JSON) or per row (Parquet). Everything in it is checked before it
-becomes an array, since a file may come from anywhere.
+A file holds one decision per line (JSON) or per row (Parquet). Everything in it is checked before
+it becomes an array, since a file may come from anywhere.
 """
 
 from __future__ import annotations

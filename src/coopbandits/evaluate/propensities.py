@@ -1,7 +1,7 @@
 """What agents play with which probability: to log decisions, and to evaluate after learning.
 
-An estimate divides by the probability that the logged arm had, so that must be exact. There are three
-cases, and the index itself says which one it is:
+An estimate divides by the probability that the logged arm had, so that must be exact. There are
+three cases, and the index itself says which one it is:
 
 - It is deterministic: one arm has probability 1.
 - The values of the arms are independent draws, normal or beta (`Index.draws`): arm k is played with
@@ -127,10 +127,10 @@ def learned(
     sigma: float = 1.0,
     seed: int = 0,
 ) -> tuple[DecisionLog, Floats]:
-    """Let a policy learn from the first part of a log; return the rest, and what it would play there.
+    """Let a policy learn from the first part of a log; return the rest and what it would play.
 
-    `ips` and `doubly_robust` evaluate policies that no longer learn: `ips(*learned(log, policy))` is
-    what the policy would be paid if it stopped learning then.
+    `ips` and `doubly_robust` evaluate policies that no longer learn: `ips(*learned(log, policy))`
+    is what the policy would be paid if it stopped learning then.
 
     Parameters
     ----------

@@ -1,48 +1,51 @@
-r"""Replay: the value of a policy that *learns*, from a log of decisions (Li, Chu, Langford, Wang 2011).
+r"""Replay: the value of a policy that *learns*, from a log (Li, Chu, Langford, Wang 2011).
+2011).
 
-**What is assumed.** Decision j of an agent has a context x_j (features and allowed arms) and rewards
-r_j(1 … K), of which the log holds the one of the arm that was played. The pairs (x_j, r_j) of one
-agent are independent and identically distributed, those of different agents independent; the world
-does not drift. The arm a_j was drawn with a known probability p_j(a_j) that depends on x_j and on
-earlier decisions of any agent, and every allowed arm had a probability of at least c, the smallest
-propensity in the log.
+**What is assumed.** Decision j of an agent has a context x_j (features and allowed arms) and
+rewards r_j(1 … K), of which the log holds the one of the arm that was played. The pairs (x_j, r_j)
+of one agent are independent and identically distributed, those of different agents independent; the
+world does not drift. The arm a_j was drawn with a known probability p_j(a_j) that depends on x_j
+and on earlier decisions of any agent, and every allowed arm had a probability of at least c, the
+smallest propensity in the log.
 
-**Thinning.** Decision j is kept with probability c/p_j(a_j). Whatever happened before, a decision is
-then kept *and* has arm k with probability p_j(k) · c/p_j(k) = c, the same for every allowed k. So
-what is kept, and with which arm, is independent of all contexts and rewards: the thinned log is one
-whose arms were drawn uniformly and without learning, even if it comes from a learner.
+**Thinning.** Decision j is kept with probability c/p_j(a_j). Whatever happened before, a decision
+is then kept *and* has arm k with probability p_j(k) · c/p_j(k) = c, the same for every allowed k.
+So what is kept, and with which arm, is independent of all contexts and rewards: the thinned log is
+one whose arms were drawn uniformly and without learning, even if it comes from a learner.
 
-**Rounds.** As in `simulate`, every agent of the network pulls once per round, and the round ends when
-all have: messages are exchanged then, and not before. For its pull, an agent goes through its own
-decisions, in order, from where it stopped last. In each it is asked for its arm; if that is the arm
-of a kept decision, it observes the reward, and the pull is done. All other decisions leave no trace:
-no observation, no message, no end of a round. The pull's random word stays the same until then.
+**Rounds.** As in `simulate`, every agent of the network pulls once per round, and the round ends
+when all have: messages are exchanged then, and not before. For its pull, an agent goes through its
+own decisions, in order, from where it stopped last. In each it is asked for its arm; if that is the
+arm of a kept decision, it observes the reward, and the pull is done. All other decisions leave no
+trace: no observation, no message, no end of a round. The pull's random word stays the same until
+then.
 
 **Why this is a sample of the world.** Whatever an agent knows and whatever the context is, the next
 decision is accepted with probability c. Hence (1) the accepted contexts and rewards are independent
 draws of the world's, so the replayed rounds have exactly the joint distribution of the world's
 rounds, for any policy and network; and (2) how many decisions a pull takes is geometric with
 parameter c and independent of what happens in the rounds. The replay ends when an agent's decisions
-do. By (2) the number T of complete rounds is independent of what is played and paid in them, so given
-T they are the first T rounds of the world, and the mean reward is an unbiased estimate of the policy's
-mean reward over T rounds. The last, incomplete round is dropped.
+do. By (2) the number T of complete rounds is independent of what is played and paid in them, so
+given T they are the first T rounds of the world, and the mean reward is an unbiased estimate of the
+policy's mean reward over T rounds. The last, incomplete round is dropped.
 
-Since agents walk through their decisions independently of one another, round t may combine decisions
-that were logged at different times. Stationarity makes that harmless; it also shows why a drifting
-world cannot be replayed: a round of the replay takes 1/c decisions per agent, so the world would
-change 1/c times faster than the agents count rounds. `replay` warns if it sees that.
+Since agents walk through their decisions independently of one another, round t may combine
+decisions that were logged at different times. Stationarity makes that harmless; it also shows why a
+drifting world cannot be replayed: a round of the replay takes 1/c decisions per agent, so the world
+would change 1/c times faster than the agents count rounds. `replay` warns if it sees that.
 
 **Whose decisions.** If the log has as many agents as the network, numbered 0 … N − 1, each agent
 replays its own, so sites may differ. If it has only one, or no network is given, all agents take
-their decisions from the same sequence, in turn, which is valid because they all meet the same world.
-Any other number is rejected; `DecisionLog.pooled` declares that agents meet the same world. Central
-policies are played too: one controller chooses for the agents in turn, as in `simulate`. Faults and
-agents with their own clocks are not replayed, since a log does not say when their rounds would end.
+their decisions from the same sequence, in turn, which is valid because they all meet the same
+world. Any other number is rejected; `DecisionLog.pooled` declares that agents meet the same world.
+Central policies are played too: one controller chooses for the agents in turn, as in `simulate`.
+Faults and agents with their own clocks are not replayed, since a log does not say when their rounds
+would end.
 
-**The error.** What a learner is paid varies from run to run by more than the scatter of its rewards,
-because an early mistake costs for a long time. So the log is resampled with replacement, decision by
-decision and agent by agent, and replayed again; the scatter of these replays estimates the standard
-error (Mary, Preux, Nicol 2014), and Student's quantile accounts for their number.
+**The error.** What a learner is paid varies from run to run by more than the scatter of its
+rewards, because an early mistake costs for a long time. So the log is resampled with replacement,
+decision by decision and agent by agent, and replayed again; the scatter of these replays estimates
+the standard error (Mary, Preux, Nicol 2014), and Student's quantile accounts for their number.
 """
 
 from __future__ import annotations
@@ -136,8 +139,8 @@ def replay(
     paid = replay_rounds(log, policy, network, _filtered(streams, kept), sigma=sigma, seed=seed)
     if not paid.size:
         raise InputError(
-            f"the {len(log)} decisions of the log end before every agent has shared one with policy "
-            f"{policy.spelling}; use a longer log or a higher floor on exploration"
+            f"the {len(log)} decisions of the log end before every agent has shared one with "
+            f"policy {policy.spelling}; use a longer log or a higher floor on exploration"
         )
     again = []
     for run in range(1, resamples + 1):
@@ -242,7 +245,7 @@ class _Central(NamedTuple):
     ) -> int:
         if hasattr(self.controller, "turn"):
             self.controller.turn(agent)
-        told = {} if allowed is None else {"allowed": allowed}
+        told: dict[str, Any] = {} if allowed is None else {"allowed": allowed}
         told |= {} if context is None else {"context": context}
         return int(self.controller.choose(word, **told))
 
@@ -305,7 +308,7 @@ def would_choose(
 def question(
     log: DecisionLog, row: int, takes_context: bool
 ) -> tuple[list[int] | None, Context | None]:
-    """Return the allowed arms of a decision, None for all, and the features (K, d) if they count."""
+    """Return the allowed arms of a decision, None for all, and features (K, d) if they count."""
     mask = log.allowed[row]
     allowed = None if mask.all() else np.flatnonzero(mask).tolist()
     if not takes_context:
@@ -352,8 +355,8 @@ def _streams(log: DecisionLog, network: Network) -> list[Rows]:
         return [np.arange(len(log))]
     if not np.array_equal(recorded, np.arange(number)):
         raise InputError(
-            f"the log records {recorded.size} agents, numbered {recorded[0]} to {recorded[-1]}, and "
-            f"the network has {number}; use a network with the log's agents, or log.pooled() if "
+            f"the log records {recorded.size} agents, numbered {recorded[0]} to {recorded[-1]}, "
+            f"and the network has {number}; use a network with the log's agents, or log.pooled() if "
             "they all meet the same world"
         )
     return [np.flatnonzero(log.agents == agent) for agent in range(number)]
@@ -370,7 +373,8 @@ def _uniforms(seed: int, size: int, *place: int) -> Vector:
 def _kept(log: DecisionLog, rows: Rows, seed: int, *place: int) -> NDArray[np.bool_]:
     """Return which decisions survive thinning."""
     propensities = log.propensities[rows]
-    return _uniforms(seed, rows.size, 0, *place) < log.propensities.min() / propensities
+    chances: Vector = log.propensities.min() / propensities
+    return _uniforms(seed, rows.size, 0, *place) < chances
 
 
 def _resampled(rows: Rows, seed: int, run: int, stream: int) -> Rows:
@@ -406,8 +410,8 @@ def _warn_of_drift(log: DecisionLog) -> None:
         change = float(second.mean() - first.mean())
         if abs(change) > DRIFTS * error > 0.0:
             warnings.warn(
-                f"the reward of arm {arm} changes by {change:.3g} from the first half of the log to "
-                "the second: a replay runs through a drifting world faster than its agents count "
+                f"the reward of arm {arm} changes by {change:.3g} from the first half of the log "
+                "to the second: a replay runs through a drifting world faster than its agents count "
                 "rounds, so its value is biased",
                 stacklevel=3,
             )
