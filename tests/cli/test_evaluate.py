@@ -32,13 +32,13 @@ def table(folder: Path, text: str) -> str:
 
 
 def test_a_log_that_was_saved(call: Call, tmp_path: Path) -> None:
-    log = made_up(300)
+    log = made_up(150)
     log.save(tmp_path / "log.jsonl")
     outcome = call(
         "evaluate", str(tmp_path / "log.jsonl"), "--policy", POLICY, "--policy", "independent-ts"
     )
     assert outcome.status == 0, outcome.err
-    assert "300 decisions among 3 arms with 2 features, which paid" in outcome.out
+    assert "150 decisions among 3 arms with 2 features, which paid" in outcome.out
     sigma = float(np.std(log.rewards))
     values = [
         replay(log, parse_policy(POLICY), sigma=sigma),
@@ -47,7 +47,9 @@ def test_a_log_that_was_saved(call: Call, tmp_path: Path) -> None:
     lines = [line.split() for line in outcome.out.splitlines()]
     (first,) = (words for words in lines if words[:2] == [POLICY, "replay"])
     assert first[2] == f"{values[0].mean:.4g}"
-    assert first[-1] == f"{values[0].effective:.0f}"
+    assert first[3:] == [
+        f"{values[0].low:.4g}", "to", f"{values[0].high:.4g}", f"{values[0].effective:.0f}"
+    ]  # fmt: skip
     second = lines[lines.index(first) + 1]
     assert second[:2] == ["ips", f"{values[1].mean:.4g}"]
     assert float(second[2]) < values[1].mean < float(second[4])
@@ -67,14 +69,23 @@ def test_a_table_of_ones_own(call: Call, tmp_path: Path) -> None:
         "evaluate", file, "--policy", POLICY, *names, "--propensity", "1/2", "--most", "40"
     )
     assert "the last 40 of 90 decisions" in short.out
-    assert "--most takes more" in short.out
+    assert "--most uses more" in short.out
 
 
 def test_what_a_log_cannot_tell_is_said_in_its_place(call: Call, tmp_path: Path) -> None:
     file = table(tmp_path, "arm,reward,propensity\n" + "0,1,1\n" * 5 + "1,0,1\n" + "0,0,1\n" * 2)
     outcome = call("evaluate", file, "--policy", "independent-ucb:constant=1e-9", "--sigma", "1")
     assert outcome.status == 0, outcome.err
-    assert "ips " in outcome.out
+    assert "arm 0 is left 7 times after thinning where uniform arms would be left 8" in outcome.out
+    assert "rests on" in next(line for line in outcome.out.splitlines() if " ips " in line)
+
+
+def test_a_central_policy_is_replayed(call: Call, tmp_path: Path) -> None:
+    made_up(60).save(tmp_path / "log.jsonl")
+    outcome = call("evaluate", str(tmp_path / "log.jsonl"), "--policy", "central-ucb")
+    assert outcome.status == 0, outcome.err
+    assert "central-ucb  replay" in outcome.out
+    assert " ips " not in outcome.out
 
 
 @pytest.mark.parametrize(
@@ -96,7 +107,7 @@ def test_what_a_log_cannot_tell_is_said_in_its_place(call: Call, tmp_path: Path)
          "rewards of .* are 1, so they cannot tell policies apart"),
         (HEADER + "1,PT,0,1,0.5\n1,PT,1,0,0.5",
          ("--arm", "shown", "--reward", "clicked", "--propensity", "chance"),
-         "looks at features, and the log has none"),
+         "uses features, and the log has none"),
     ],
 )  # fmt: skip
 def test_bad_logs(
@@ -112,11 +123,10 @@ def test_other_bad_input(call: Call, tmp_path: Path) -> None:
     for words, sentence in (
         ((str(tmp_path / "none.jsonl"), "--policy", POLICY), "cannot be read"),
         ((file, "--policy", "lin-tss"), "unknown policy 'lin-tss'"),
-        ((file, "--policy", "central-ts"), "made of parts and has agents"),
         ((file, "--policy", POLICY, "--most", "0"), "most is 0"),
         ((file, "--policy", POLICY, "--draws", "0"), "draws is 0"),
         ((file, "--policy", POLICY, "--most", "1"), "rewards"),
-        ((file, "--policy", POLICY, "--most", "1", "--sigma", "1"), "leaves a part empty"),
+        ((file, "--policy", POLICY, "--most", "1", "--sigma", "1"), "leaves one part empty"),
         ((file, "--policy", POLICY, "--sigma", "-1"), "sigma"),
     ):
         assert sentence in refused(call("evaluate", *words))

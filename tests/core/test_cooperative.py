@@ -21,11 +21,15 @@ from coopbandits.core import (
     IndependentUCB,
     Index,
     InputError,
+    LinTS,
+    LocalSums,
     Machine,
+    NormalDraw,
     Policy,
     TreeTS,
     UCBNetwork,
     Vector,
+    combine,
 )
 
 from .fleet import (
@@ -218,3 +222,21 @@ def test_messages_are_handed_on_in_ascending_order() -> None:
     assert listener.heard.tolist() == [1.0, 2.0]
     # The word reaches the index: it is the only source of chance an index has.
     assert (agent.choose(0), agent.choose(5)) == (0, 1)
+
+
+def test_draws_are_those_of_the_next_choice() -> None:
+    agent = make_agent(combine(LocalSums(), NormalDraw()), one_view(num_arms=2, sigma=0.5))
+    agent.observe(0, 0.75)
+    agent.choose(7, [1])  # an open pull of an arm never seen is expected to be average
+    found = agent.draws()
+    assert found is not None
+    assert found.first.tolist() == pytest.approx([0.6, 0.6])
+    assert found.second.tolist() == pytest.approx([0.2**0.5] * 2)
+    index = LinTS(disjoint=True)
+    linear = make_agent(combine(LocalSums(), index), one_view(num_arms=2, num_features=1))
+    linear.observe(1, 3.0, np.ones(1))
+    seen = linear.draws(np.array([2.0]))
+    assert seen is not None
+    assert seen.first.tolist() == pytest.approx([0.0, 3.0])
+    assert seen.second.tolist() == pytest.approx([2.0, 2.0**0.5])
+    assert make_agent(DDUCB(), one_view()).draws() is None

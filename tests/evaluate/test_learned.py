@@ -26,16 +26,15 @@ def test_a_policy_that_has_learned_plays_the_best_arm() -> None:
         assert abs(value.mean - BEST) < 4 * value.error
 
 
-def test_chances_of_random_choices_are_counted() -> None:
-    rest, chances = learned(
-        LOG, parse_policy("local-sums*lin-ts:disjoint=true"), sigma=3.0, draws=8
-    )
-    assert np.allclose(chances.sum(axis=1), 1.0)
-    assert set(np.unique((8 * chances).round(9))) <= set(range(9))
-    assert ((chances > 0.0) & (chances < 1.0)).any()
-    again = learned(LOG, parse_policy("local-sums*lin-ts:disjoint=true"), sigma=3.0, draws=8)[1]
-    assert np.array_equal(chances, again)
-    del rest
+def test_probabilities_of_random_choices_are_counted_or_integrated() -> None:
+    _, counted = learned(LOG, "local-sums*top-two", sigma=3.0, draws=8)
+    assert np.allclose(counted.sum(axis=1), 1.0)
+    assert set(np.unique((8 * counted).round(9))) <= set(range(9))
+    assert len(np.unique(counted, axis=0)) == 1  # no features: one state, one distribution
+    exact = learned(LOG, "local-sums*lin-ts:disjoint=true", sigma=3.0)[1]
+    assert np.allclose(exact.sum(axis=1), 1.0)
+    assert ((exact > 0.0) & (exact < 1.0)).all()
+    assert len(np.unique(exact.round(9), axis=0)) == 4  # contexts
 
 
 def test_a_blind_policy_plays_what_is_best_on_average() -> None:
@@ -48,9 +47,13 @@ def test_a_blind_policy_plays_what_is_best_on_average() -> None:
     ("policy", "more", "sentence"),
     [
         ("local-sums*lin-ts", {}, "has one model for all arms, which in the log have the same"),
-        ("central-ts", {}, "give one that is made of parts and has agents"),
+        ("central-ts", {}, "central-ts is central and has no agents"),
         ("flood-ts", {"share": 1.0}, "share is 1.0; it must be strictly between 0 and 1"),
-        ("flood-ts", {"share": 1e-9}, "of which a share of 1e-09 leaves a part empty"),
+        (
+            "flood-ts",
+            {"share": 1e-9},
+            "a share of 1e-09 of the log's 1200 decisions leaves one part empty",
+        ),
         ("flood-ts", {"draws": 0}, "draws is 0"),
         ("flood-ts", {"sigma": 0.0}, "sigma"),
     ],
@@ -62,7 +65,7 @@ def test_bad_input_is_refused(policy: str, more: dict[str, Any], sentence: str) 
 
 def test_a_log_without_features_is_refused_by_those_that_look_at_some() -> None:
     bare = replace(LOG, features=np.empty((1200, 1, 0)))
-    with pytest.raises(InputError, match="looks at features, and the log has none"):
+    with pytest.raises(InputError, match="uses features, and the log has none"):
         learned(bare, GREEDY)
 
 

@@ -139,6 +139,7 @@ HOSTILE: list[tuple[dict[str, Any], str]] = [
     ({"context": None}, "contexts that are not as long as the others or hold no numbers"),
     ({"num_arms": "3"}, "has num_arms '3' in decision 0; it must be a number"),
     ({"num_arms": 10**12}, "2 decisions among 1000000000000 arms"),
+    ({"time": -1}, "decision 1 has time -1; it must be at least that before it: sort the log"),
     ({"time": [1]}, r"has time \[1\] in decision 1; it must be a number"),
 ]
 

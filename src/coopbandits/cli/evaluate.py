@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
@@ -20,13 +21,13 @@ from coopbandits.results.statistics import columns
 
 app = typer.Typer()
 
-MOST = 20_000
-"""Decisions that are looked at unless told: some ten seconds for every policy."""
+MOST = 10_000
+"""Default number of decisions: about ten seconds for every policy."""
 
 NOTES = """\
-replay: the policy learns from those decisions in which it agrees with the log
-ips, doubly robust: it has learned from the first half of the log, and is judged by the second
-rests on: how many decisions of the policy's own would tell as much"""
+replay: one agent that learns, over the rounds in which it plays what was logged
+ips, doubly robust: the policy learns from the first half of the log, and is fixed in the second
+rests on: the effective number of decisions behind the value"""
 
 
 @app.command("evaluate")
@@ -42,19 +43,21 @@ def evaluate_command(
     context: Annotated[
         str | None, typer.Option(help="columns of a table that are features: hour,country")
     ] = None,
-    arm: Annotated[str, typer.Option(help="its column of what was played")] = "arm",
-    reward: Annotated[str, typer.Option(help="its column of what that paid")] = "reward",
+    arm: Annotated[str, typer.Option(help="its column of arms")] = "arm",
+    reward: Annotated[str, typer.Option(help="its column of rewards")] = "reward",
     propensity: Annotated[
-        str, typer.Option(help="its column of the chance the arm had, or one chance such as 1/3")
+        str, typer.Option(help="its column of propensities, or one probability such as 1/3")
     ] = "propensity",
     sigma: Annotated[
-        float | None, real("σ of rewards; their standard deviation in the log unless given")
+        float | None, real("σ of rewards; by default their standard deviation in the log")
     ] = None,
-    draws: Annotated[int, whole("words tried to count the chances of a random choice")] = 20,
-    most: Annotated[int, whole("look at the last so many decisions")] = MOST,
+    draws: Annotated[
+        int, whole("random words per decision if probabilities have to be counted")
+    ] = 20,
+    most: Annotated[int, whole("number of decisions to use, from the end of the log")] = MOST,
     seed: Annotated[int, whole("seed of the policies' choices")] = 0,
 ) -> None:
-    """Tell from a log of decisions what other policies would have earned."""
+    """Estimate from a log of decisions what other policies would be paid."""
     policies = [parse_policy(text) for text in policy]
     whole_log = _read(log, context, arm, reward, propensity)
     part = whole_log.last(most)
@@ -86,35 +89,35 @@ def _read(file: Path, context: str | None, arm: str, reward: str, propensity: st
 
 
 def _lead(file: Path, log: DecisionLog, part: DecisionLog) -> str:
-    error = float(np.std(part.rewards, ddof=1) / np.sqrt(len(part))) if len(part) > 1 else np.nan
     last = f"the last {len(part)} of " if len(part) < len(log) else ""
-    more = "; --most takes more" if last else ""
+    more = "; --most uses more" if last else ""
     return (
         f"{file}: {last}{len(log)} decisions among {log.num_arms} arms with {log.num_features} "
-        f"features, which paid {part.rewards.mean():.4g} ± {1.96 * error:.2g} on "
-        f"average{more}\n"
+        f"features, which paid {part.rewards.mean():.4g} on average{more}\n"
     )
 
 
 def _rows(
     policy: AnyPolicy, log: DecisionLog, sigma: float, draws: int, seed: int
 ) -> Iterator[tuple[str, ...]]:
-    """Yield a line per estimate; what the log cannot tell is a sentence in its place."""
-    rest, chances = learned(log, policy, draws=draws, sigma=sigma, seed=seed)
+    """Yield a line per estimate; what the log cannot carry is a sentence at its end."""
     estimates: dict[str, Callable[[], Value]] = {
-        "replay": lambda: replay(log, policy, sigma=sigma, seed=seed),
-        "ips": lambda: ips(rest, chances),
-        "doubly robust": lambda: doubly_robust(rest, chances),
+        "replay": lambda: replay(log, policy, sigma=sigma, seed=seed)
     }
+    if not policy.central:  # a controller has no agent that could act after it has learned
+        rest, chances = learned(log, policy, draws=draws, sigma=sigma, seed=seed)
+        estimates["ips"] = lambda: ips(rest, chances)
+        estimates["doubly robust"] = lambda: doubly_robust(rest, chances)
     for at, (name, estimate) in enumerate(estimates.items()):
         shown = policy.spelling if at == 0 else ""
         try:
-            value = estimate()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                value = estimate()
         except InputError as error:
             yield (shown, name, "–", "–", "–", str(error))
             continue
-        low, high = (value.mean + side * 1.96 * value.error for side in (-1, 1))
         yield (
-            shown, name, f"{value.mean:.4g}", f"{low:.4g} to {high:.4g}",
-            f"{value.effective:.0f}", "",
+            shown, name, f"{value.mean:.4g}", f"{value.low:.4g} to {value.high:.4g}",
+            f"{value.effective:.0f}", "; ".join(str(each.message) for each in caught),
         )  # fmt: skip

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from coopbandits.core.aggregate.aggregation import ContextMachine, Moving
     from coopbandits.core.aggregate.pooling import Scatter
     from coopbandits.core.index import Index
+    from coopbandits.core.index.index import Draws
     from coopbandits.core.policy import Parts
 
 
@@ -96,6 +97,15 @@ class CooperativeAgent(ContextAgent):
         self._refuse_context(context)
         estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
+
+    def draws(self, context: Context | None = None) -> Draws | None:
+        """Return the distribution of the arms' values now, where they are independent draws."""
+        estimate = self.machine.estimate()
+        if self.scene is not None:
+            estimate = self.scene.shown(estimate, self.scene.read_all(context))
+        else:
+            estimate = with_open_pulls(estimate, self.open_pulls)
+        return self.index.draws(estimate, self.numbers)
 
     def open(self, arm: int, context: Vector | None = None) -> None:
         """Count a pull as open that was decided on before, as a journal tells."""

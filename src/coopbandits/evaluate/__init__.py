@@ -1,13 +1,13 @@
-"""What a policy is worth, from a log of decisions that another one made."""
+"""Off-policy evaluation: what a policy would be paid, from a log of decisions by another one."""
 
-from coopbandits.evaluate.learned import learned
+from coopbandits.evaluate.estimators import SupportWarning, Value, direct, doubly_robust, ips
 from coopbandits.evaluate.log import DecisionLog
-from coopbandits.evaluate.record import log_decisions
+from coopbandits.evaluate.propensities import learned, log_decisions
 from coopbandits.evaluate.replay import replay
-from coopbandits.evaluate.values import Value, direct, doubly_robust, ips
 
 __all__ = [
     "DecisionLog",
+    "SupportWarning",
     "Value",
     "direct",
     "doubly_robust",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import UCB, BetaDraw, Estimate, Index
+from coopbandits.core import UCB, BetaDraw, Estimate, Index, NormalDraw
 from coopbandits.core.choice import best_arm, choose_arm, index_values
 
 from .estimates import SETTINGS, estimates, ids, numbers_of, prepared, some_estimate, words
@@ -205,6 +205,18 @@ def test_declarations_are_not_inherited_without_their_functions() -> None:
         (True, "word", None),
         (False, "time", None),
     ]
+
+
+def test_draws_are_not_inherited_past_other_values() -> None:
+    class OtherDraw(NormalDraw):
+        @staticmethod
+        def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+            return -NormalDraw.value(arm, estimate, word, numbers, scratch)
+
+    index: Index
+    for index, declares in ((NormalDraw(), True), (OtherDraw(), False), (UCB(), False)):
+        found = index.draws(some_estimate(), numbers_of(index, 3))
+        assert (found is not None) == declares
 
 
 class Backwards:

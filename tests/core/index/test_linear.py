@@ -232,3 +232,17 @@ def test_few_normals_are_those_of_many() -> None:
     """Few are mixed one by one, and many by numpy, since that is sooner; both are the same bits."""
     few, many = (linear._normals(WORD, size) for size in (FEW_NORMALS - 1, FEW_NORMALS))
     assert few.tolist() == many[:-1].tolist()
+
+
+def test_models_of_their_own_draw_independent_values() -> None:
+    index = LinTS(disjoint=True)
+    estimate = seen(index)
+    found = index.draws(estimate, numbers(index))
+    assert found is not None
+    drawn = np.array([index.values(estimate, word, numbers(index)) for word in range(4000)])
+    assert found.family == "normal"
+    assert abs(drawn.mean(axis=0) - found.first).max() < 4 * found.second.max() / np.sqrt(4000)
+    assert np.allclose(drawn.std(axis=0), found.second, rtol=0.06)
+    assert np.abs(np.corrcoef(drawn.T) - np.eye(ARMS)).max() < 4.5 / np.sqrt(4000)
+    shared = LinTS()
+    assert shared.draws(seen(shared), numbers(shared)) is None

@@ -13,7 +13,7 @@ from coopbandits.core import BetaDraw, CentredDraw, Estimate, NormalDraw
 from coopbandits.core.draws import normals, words
 from coopbandits.core.index.posterior import UNKNOWN, pooled_sigma
 
-from ..fleet import values_of
+from ..fleet import one_view, values_of
 
 ESTIMATE = Estimate(np.array([20.0, -10.0, 0.0]), np.array([80.0, 20.0, 0.0]), 100.0, 5.0)
 WORDS = words(31, np.arange(20_000, dtype=np.uint64)).tolist()
@@ -29,6 +29,20 @@ def test_normal_draws_by_hand() -> None:
     ]
     found = values_of(NormalDraw(), ESTIMATE, 99, sigma=0.5)
     assert found.tolist() == pytest.approx(expected, rel=1e-14)
+
+
+def test_declared_draws_are_what_values_are_drawn_from() -> None:
+    """σ = 0.5: a value is mean + deviation · z, z the normal of the arm's word."""
+    z = normals(words(99, np.arange(3, dtype=np.uint64)))
+    squares = ESTIMATE._replace(squares=60.0)
+    for index in (NormalDraw(), CentredDraw(), CentredDraw("estimate")):
+        found = index.draws(squares, index.numbers(one_view(num_arms=3, sigma=0.5)))
+        assert found.family == "normal"
+        expected = values_of(index, squares, 99, sigma=0.5).tolist()
+        assert (found.first + found.second * z).tolist() == pytest.approx(expected, rel=1e-12)
+    hits = Estimate(np.array([60.0, 2.5, 0.0]), np.array([80.0, 20.0, 0.0]), 100.0, 5.0)
+    family, first, second = BetaDraw().draws(hits, ())
+    assert (family, first.tolist(), second.tolist()) == ("beta", [61, 3.5, 1], [21, 18.5, 1])
 
 
 @pytest.mark.plays

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.spelling import AUTO, Named
@@ -32,6 +32,22 @@ Floats = Any
 Support = tuple[float, float]
 ANY_REWARDS: Support = (-math.inf, math.inf)
 UNIT_REWARDS: Support = (0.0, 1.0)
+
+
+class Draws(NamedTuple):
+    """Independent random values, one per arm, of which the largest is played.
+
+    Attributes
+    ----------
+    family : {"normal", "beta"}
+        Their distribution.
+    first, second : Vector
+        Means and standard deviations of normals; the two parameters of betas.
+    """
+
+    family: str
+    first: Vector
+    second: Vector
 
 
 class Index(Named, ABC):
@@ -62,10 +78,10 @@ class Index(Named, ABC):
         The smallest and the largest reward that the index is made for. `simulate` and fleets
         reject it where rewards may lie outside.
 
-    `bound`, `bonus` and `values` are shortcuts to the same arms; `check_policy` holds
-    them to `value`. A class that overrides `prepare`, `value` or `pick`, itself or by a mixin,
-    inherits none of them, nor what its parent declared of `random` and `prepare_reads`: those were
-    about other functions.
+    `bound`, `bonus` and `values` are shortcuts to the same arms; `check_policy` holds them to
+    `value`. A class that overrides `prepare`, `value` or `pick`, itself or by a mixin, inherits
+    none of them, nor `draws` and what its parent declared of `random` and `prepare_reads`: those
+    were about other functions.
     """
 
     random: ClassVar[bool] = True
@@ -84,7 +100,7 @@ class Index(Named, ABC):
         super().__init_subclass__(**more)
         prepare = _place(cls, "prepare")
         functions = min(prepare, _place(cls, "value"), _place(cls, "pick"))
-        for name in ("random", "bound", "bonus", "values"):
+        for name in ("random", "bound", "bonus", "values", "draws"):
             if _place(cls, name) > functions:
                 setattr(cls, name, getattr(Index, name))
         if _place(cls, "prepare_reads") > prepare:
@@ -114,6 +130,14 @@ class Index(Named, ABC):
         """Return what is expected of every arm in its context, and the deviation of that."""
         del estimate, numbers
         raise InputError(f"index {self.spelling} does not tell what it expects in a context")
+
+    def draws(self, estimate: Estimate, numbers: Floats) -> Draws | None:
+        """Return the distribution of the arms' values; None unless they are independent draws.
+
+        Off-policy evaluation integrates it for the exact probability of every arm.
+        """
+        del estimate, numbers
+        return None
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.checks import require_flag, require_number, require_positive
 from coopbandits.core.draws import normal_of, normals, normals_of, word_at, words
-from coopbandits.core.index.index import Floats, Index
+from coopbandits.core.index.index import Draws, Floats, Index
 from coopbandits.core.statistic import LinearSums, Statistic
 
 if TYPE_CHECKING:
@@ -88,6 +88,10 @@ class LinTS(LinearIndex):
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """λ and σ."""
         return ((view.sigma / self.prior) ** 2, view.sigma)
+
+    def draws(self, estimate: Estimate, numbers: Floats) -> Draws | None:
+        """Return what models of their own expect of the arms; one θ for all makes them depend."""
+        return Draws("normal", *self.outlook(estimate, numbers)) if self.disjoint else None
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:

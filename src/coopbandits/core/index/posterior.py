@@ -11,7 +11,7 @@ import numpy as np
 from coopbandits.core.choice import NO_INFORMATION, as_lists
 from coopbandits.core.draws import betas, gamma_of, normal_of, normals, word_at, words
 from coopbandits.core.errors import unknown_name
-from coopbandits.core.index.index import UNIT_REWARDS, Floats, Index
+from coopbandits.core.index.index import UNIT_REWARDS, Draws, Floats, Index
 from coopbandits.core.statistic import ArmSums, Statistic
 
 if TYPE_CHECKING:
@@ -117,6 +117,20 @@ def write_centred(estimate: Estimate, sigma: float, scratch: Floats) -> None:
     write_normals(estimate, average, estimate.anticipation, spread, scratch)
 
 
+def written(index: Index, estimate: Estimate, numbers: Floats) -> Vector:
+    """Return the scratch that an index writes before it draws; `prepare` must not read the word."""
+    scratch = [0.0] * index.scratch_size(len(estimate.counts))
+    index.prepare(as_lists(estimate), 0, numbers, scratch)
+    return np.array(scratch)
+
+
+def normal_draws(index: Index, estimate: Estimate, numbers: Floats) -> Draws:
+    """Return the distribution of what `draw_normal` draws."""
+    scratch, num_arms = written(index, estimate, numbers), len(estimate.counts)
+    widths, means = scratch[:num_arms], scratch[num_arms : 2 * num_arms]
+    return Draws("normal", widths * means, widths * scratch[-1])
+
+
 FEW_NORMALS, FEW_BETAS = 14, 8
 """Below so many arms, one draw after the other is faster than arrays of them."""
 
@@ -151,6 +165,10 @@ class NormalDraw(Index):
     def scratch_size(self, num_arms: int) -> int:
         """As `write_normals` takes it."""
         return 2 * num_arms + 1
+
+    def draws(self, estimate: Estimate, numbers: Floats) -> Draws:
+        """Return the posteriors."""
+        return normal_draws(self, estimate, numbers)
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
@@ -212,6 +230,10 @@ class CentredDraw(Index):
         """As `write_normals` takes it."""
         return 2 * num_arms + 1
 
+    def draws(self, estimate: Estimate, numbers: Floats) -> Draws:
+        """Return the posteriors."""
+        return normal_draws(self, estimate, numbers)
+
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
         """Write the posteriors."""
@@ -250,6 +272,11 @@ class BetaDraw(Index):
     def scratch_size(self, num_arms: int) -> int:
         """As `write_betas` takes it."""
         return 2 * num_arms
+
+    def draws(self, estimate: Estimate, numbers: Floats) -> Draws:
+        """Return the posteriors."""
+        first, second = written(self, estimate, numbers).reshape(2, -1)
+        return Draws("beta", first, second)
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
