@@ -1,12 +1,11 @@
 r"""Replay: the value of a policy that *learns*, from a log (Li, Chu, Langford, Wang 2011).
-2011).
 
 **What is assumed.** Decision j of an agent has a context x_j (features and allowed arms) and
 rewards r_j(1 … K), of which the log holds the one of the arm that was played. The pairs (x_j, r_j)
 of one agent are independent and identically distributed, those of different agents independent; the
 world does not drift. The arm a_j was drawn with a known probability p_j(a_j) that depends on x_j
 and on earlier decisions of any agent, and every allowed arm had a probability of at least c, the
-smallest propensity in the log.
+smallest propensity in the log. A log in which that visibly fails is rejected.
 
 **Thinning.** Decision j is kept with probability c/p_j(a_j). Whatever happened before, a decision
 is then kept *and* has arm k with probability p_j(k) · c/p_j(k) = c, the same for every allowed k.
@@ -356,8 +355,8 @@ def _streams(log: DecisionLog, network: Network) -> list[Rows]:
     if not np.array_equal(recorded, np.arange(number)):
         raise InputError(
             f"the log records {recorded.size} agents, numbered {recorded[0]} to {recorded[-1]}, "
-            f"and the network has {number}; use a network with the log's agents, or log.pooled() if "
-            "they all meet the same world"
+            f"and the network has {number}; use a network with the log's agents, or log.pooled() "
+            "if they all meet the same world"
         )
     return [np.flatnonzero(log.agents == agent) for agent in range(number)]
 
@@ -411,8 +410,8 @@ def _warn_of_drift(log: DecisionLog) -> None:
         if abs(change) > DRIFTS * error > 0.0:
             warnings.warn(
                 f"the reward of arm {arm} changes by {change:.3g} from the first half of the log "
-                "to the second: a replay runs through a drifting world faster than its agents count "
-                "rounds, so its value is biased",
+                "to the second: a replay runs through a drifting world faster than its agents "
+                "count rounds, so its value is biased",
                 stacklevel=3,
             )
             return
