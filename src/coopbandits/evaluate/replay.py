@@ -53,7 +53,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import networkx as nx
 import numpy as np
@@ -262,21 +262,17 @@ def make_players(
 ) -> Players:
     """Return agents, or a controller, that know nothing yet of what the log holds."""
     features = log.num_features if policy.takes_context else 0
-    if isinstance(policy, CentralPolicy):
+    if policy.central:
         sizes = (features,) if features else ()
-        return _Central(policy.make_controller(log.num_arms, sigma, *sizes))
-    return _Agents(make_agents(log, policy, network, sigma, tags), Mail(network))
+        central = cast("CentralPolicy", policy)
+        return _Central(central.make_controller(log.num_arms, sigma, *sizes))
+    return _Agents(make_agents(log, cast("Policy", policy), network, sigma, tags), Mail(network))
 
 
 def make_agents(
-    log: DecisionLog, policy: AnyPolicy, network: Network, sigma: float, tags: Sequence[int]
+    log: DecisionLog, policy: Policy, network: Network, sigma: float, tags: Sequence[int]
 ) -> list[Agent]:
-    """Return fresh agents of a policy that is not central."""
-    if not isinstance(policy, Policy):
-        raise InputError(
-            f"policy {policy.spelling} is central and has no agents; give one that has, such as "
-            "cb.FloodTS()"
-        )
+    """Return fresh agents."""
     needs = policy.needs
     known = global_knowledge(network, needs)
     return [
