@@ -67,8 +67,9 @@ def own_decisions(policy: Any, horizon: int, seed: int) -> tuple[DecisionLog, np
     for t in range(horizon):
         account.begin(t)
         for i in range(4):
-            in_context = isinstance(account, ContextAccount)
-            features = account.features(i)[:1] if in_context else np.empty((1, 0))
+            features = np.empty((1, 0))
+            if isinstance(account, ContextAccount):
+                features = account.features(i)[:1]
             paid[t, i] = account.pay(i, int(arms[i, t]), float(tape[i, t]))
             for _ in range(source.integers(4)):
                 other = (int(arms[i, t]) + int(source.integers(1, 3))) % 3

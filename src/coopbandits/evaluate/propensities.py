@@ -186,12 +186,12 @@ def learned(
 
 def require_agents(policy: AnyPolicy) -> Policy:
     """Reject a central policy."""
-    if not isinstance(policy, Policy):
+    if policy.central:
         raise InputError(
             f"policy {policy.spelling} is central and has no agents; give one that has, such as "
             "cb.FloodTS()"
         )
-    return policy
+    return cast("Policy", policy)
 
 
 def probabilities(

@@ -1,12 +1,11 @@
 r"""Replay: the value of a policy that *learns*, from a log (Li, Chu, Langford, Wang 2011).
-2011).
 
 **What is assumed.** Decision j of an agent has a context x_j (features and allowed arms) and
 rewards r_j(1 … K), of which the log holds the one of the arm that was played. The pairs (x_j, r_j)
 of one agent are independent and identically distributed, those of different agents independent; the
 world does not drift. The arm a_j was drawn with a known probability p_j(a_j) that depends on x_j
 and on earlier decisions of any agent, and every allowed arm had a probability of at least c, the
-smallest propensity in the log.
+smallest propensity in the log. A log in which that visibly fails is rejected.
 
 **Thinning.** Decision j is kept with probability c/p_j(a_j). Whatever happened before, a decision
 is then kept *and* has arm k with probability p_j(k) · c/p_j(k) = c, the same for every allowed k.
@@ -54,7 +53,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import networkx as nx
 import numpy as np
@@ -262,21 +261,18 @@ def make_players(
 ) -> Players:
     """Return agents, or a controller, that know nothing yet of what the log holds."""
     features = log.num_features if policy.takes_context else 0
-    if isinstance(policy, CentralPolicy):
+    if policy.central:
         sizes = (features,) if features else ()
-        return _Central(policy.make_controller(log.num_arms, sigma, *sizes))
-    return _Agents(make_agents(log, policy, network, sigma, seed, run), Mail(network))
+        central = cast("CentralPolicy", policy)
+        return _Central(central.make_controller(log.num_arms, sigma, *sizes))
+    agents = make_agents(log, cast("Policy", policy), network, sigma, seed, run)
+    return _Agents(agents, Mail(network))
 
 
 def make_agents(
-    log: DecisionLog, policy: AnyPolicy, network: Network, sigma: float, seed: int, run: int = 0
+    log: DecisionLog, policy: Policy, network: Network, sigma: float, seed: int, run: int = 0
 ) -> list[Agent]:
-    """Return fresh agents of a policy that is not central."""
-    if not isinstance(policy, Policy):
-        raise InputError(
-            f"policy {policy.spelling} is central and has no agents; give one that has, such as "
-            "cb.FloodTS()"
-        )
+    """Return fresh agents."""
     needs = policy.needs
     known = global_knowledge(network, needs)
     return [
@@ -363,8 +359,8 @@ def _streams(log: DecisionLog, network: Network) -> list[Rows]:
     if not np.array_equal(recorded, np.arange(number)):
         raise InputError(
             f"the log records {recorded.size} agents, numbered {recorded[0]} to {recorded[-1]}, "
-            f"and the network has {number}; use a network with the log's agents, or log.pooled() if "
-            "they all meet the same world"
+            f"and the network has {number}; use a network with the log's agents, or log.pooled() "
+            "if they all meet the same world"
         )
     return [np.flatnonzero(log.agents == agent) for agent in range(number)]
 
@@ -418,8 +414,8 @@ def _warn_of_drift(log: DecisionLog) -> None:
         if abs(change) > DRIFTS * error > 0.0:
             warnings.warn(
                 f"the reward of arm {arm} changes by {change:.3g} from the first half of the log "
-                "to the second: a replay runs through a drifting world faster than its agents count "
-                "rounds, so its value is biased",
+                "to the second: a replay runs through a drifting world faster than its agents "
+                "count rounds, so its value is biased",
                 stacklevel=3,
             )
             return
