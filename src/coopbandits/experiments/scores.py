@@ -68,8 +68,8 @@ class Standing:
 
     `score` and `quantile` are geometric means over scenarios of the mean and of the 95 % quantile
     of its runs, relative to the yardstick's mean; `worst` is the largest score; `mean_rank` and
-    `values` are plain means; `rank` is by `score`; `blind` is as in `Score`, and `common` a geometric
-    mean.
+    `values` are plain means; `rank` is by `score`; `blind` is as in `Score`, `common`
+    a geometric mean.
     """
 
     policy: str
