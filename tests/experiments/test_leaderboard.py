@@ -244,13 +244,13 @@ def test_interrupted_and_resumed(
         stored.append(cell.id)
 
     monkeypatch.setattr(Ledger, "store", store_some)
-    with pytest.raises(SweepInterrupted, match=r"2 of 6 cells are in .*; re-run to"):
+    with pytest.raises(SweepInterrupted, match=r"2 of 8 cells are in .*; re-run to"):
         play(PLAN, tmp_path, thread)
     with pytest.raises(InputError, match="other settings"):
         play(make_plan(runs=9), tmp_path, thread)
 
-    allowed = 6
+    allowed = 8
     deliver(PLAN, play(PLAN, tmp_path, thread), tmp_path)
-    assert len(stored) == len(set(stored)) == 6
+    assert len(stored) == len(set(stored)) == 8
     for name in ("leaderboard.csv", "leaderboard.svg"):
         assert (tmp_path / name).read_bytes() == (delivered[0] / name).read_bytes()

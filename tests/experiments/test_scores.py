@@ -162,6 +162,7 @@ def test_geometric_mean() -> None:
 def test_a_plan_of_one_run_has_no_intervals(tmp_path: Path) -> None:
     plan: Plan = make_plan(["few-agents"], ["dducb"], runs=1, horizon=20)
     with ThreadPoolExecutor(1) as executor:
-        done = sweep(list(plan.cells().values()), tmp_path, executor)
+        cells = [*plan.cells().values(), *plan.common_cells().values()]
+        done = sweep(cells, tmp_path, executor)
     for found in score(plan, done.results):
         assert all(map(math.isnan, (*found.interval, *found.score_interval)))
