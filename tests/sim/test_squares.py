@@ -76,14 +76,8 @@ def test_compiled_on_every_aggregation(aggregation: str) -> None:
 
 
 @pytest.mark.plays
-def test_the_array_engine() -> None:
-    check(cb.combine(cb.RunningConsensus(), UCBV()), "array")
-
-
-@pytest.mark.plays
-def test_with_faults_and_subsets_of_arms() -> None:
+def test_with_faults() -> None:
     check(cb.combine(cb.TreeSums(), UCBV()), faults="loss=0.2,sleep=0.1")
-    check(cb.combine(cb.RunningSums(), UCBV()), faults="loss=0.2", subsets="0,1/1,2")
 
 
 def test_by_hand() -> None:

@@ -37,10 +37,10 @@ def transportation_cost(leader: int, arm: int, estimate: Estimate, numbers: Floa
         pooled = low + (high - low) * (first / (first + second))
         cost: float = first * bernoulli_divergence(high, pooled)
         cost += second * bernoulli_divergence(low, pooled)
-        return cost
-    gap = (high - low) / numbers[1]
-    gaussian: float = 0.5 * gap * gap * (first / (first + second)) * second
-    return gaussian
+    else:
+        gap = (high - low) / numbers[1]
+        cost = 0.5 * gap * gap * (first / (first + second)) * second
+    return cost
 
 
 @dataclass(frozen=True)
