@@ -212,14 +212,13 @@ def test_certified_pulls_are_distinct_on_own_clocks(spec: Aggregation) -> None:
 
 @pytest.mark.slow
 def test_certified_pulls_are_distinct_in_2000_fault_schedules() -> None:
-    """Ledgers in all of them, as they have most to keep apart; every other one in some."""
+    """Ledgers in every other one, as they have most to keep apart."""
     others = [spec for spec in CERTIFYING if spec != cb.LedgerSums()]
     known = []
     for key in range(2000):
-        faults = random_faults(key)
-        for spec in (cb.LedgerSums(), others[key % len(others)]):
-            world = play(spec, GRAPHS[key % len(GRAPHS)], faults, key)
-        known.append(world.most / world.made)
+        spec = cb.LedgerSums() if key % 2 else others[key // 2 % len(others)]
+        world = play(spec, GRAPHS[key % len(GRAPHS)], random_faults(key), key)
+        known.append(world.most / max(1, world.made))
     print(f"best informed agents certified {100 * np.mean(known):.0f} % of all pulls")
 
 

@@ -14,8 +14,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coopbandits.core import recommend
-from coopbandits.core.aggregate.ledger_sums import YOUNG
+from coopbandits.core import CooperativeAgent, recommend
+from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import (
@@ -126,7 +126,8 @@ def test_an_agent_of_a_ledger_claims_by_what_is_certain() -> None:
     service = service_in(world)
     for arm, paid in (("blue", 3.0), ("red", -1.0), ("green", -1.0)):
         reward(service, arm, paid, 150)
-    agent = world.node(0).replica.agent
+    agent = cast("CooperativeAgent", world.node(0).replica.agent)
+    assert isinstance(agent.machine, LedgerSumsMachine)
     agent.machine.payloads[:] = agent.machine.own  # a neighbour tells of the own pulls again
     agent.machine.controls[:, 3] = 2.0  # as a child would
     assert agent.estimate().counts.sum() == 900.0
