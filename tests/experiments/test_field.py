@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import coopbandits as cb
+from coopbandits.sim.ledger import Ledger
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "field.py"
 
@@ -37,7 +37,7 @@ def test_tables_and_resuming(field: Any, tmp_path: Path, monkeypatch: pytest.Mon
     shorten(field, monkeypatch)
     with ThreadPoolExecutor(1) as executor:
         text = field.main(tmp_path, 2, 0.02, executor)
-        monkeypatch.setattr(cb.sim.sweep, "run_cell", None)  # nothing is left to play
+        monkeypatch.setattr(Ledger, "store", None)  # nothing is left to play
         assert field.main(tmp_path, 2, 0.02, executor) == text
     assert text == (tmp_path / "tables.md").read_text()
     assert (tmp_path / "field.svg").read_text().rstrip().endswith("</svg>")
