@@ -27,6 +27,7 @@ import coopbandits as cb
 from coopbandits.cli import app
 from coopbandits.core import AGGREGATIONS, INDICES, LINEAR_INDICES, parse_policy
 from coopbandits.core.aggregate import CENTRAL_AGGREGATIONS
+from coopbandits.core.registry import EXAMPLES
 from coopbandits.experiments.suite import make_plan
 from coopbandits.network import parse_faults, parse_graph
 from coopbandits.problems import make_problem, parse_means
@@ -221,6 +222,18 @@ def test_shell_commands_parse(words: list[str]) -> None:
     for key, parse in (("means", parse_means), ("faults", parse_faults), ("clocks", parse_clocks)):
         if key in given:
             parse(given[key])
+
+
+def test_the_page_on_policies_shows_their_constants() -> None:
+    page = (ROOT / "docs" / "policies" / "index.md").read_text()
+    shown = dict(re.findall(r"^\| \[`([\w-]+)`\]\([^|]*\|[^|]*\| ([^|]*) \|", page, re.MULTILINE))
+    for policy in map(parse_policy, EXAMPLES):
+        constant = policy.bonus_constant
+        told = "–" if constant is None else f"{constant:g}"
+        assert shown.pop(policy.name) == (
+            r"$2\gamma$" if hasattr(policy, "gamma") and constant else told
+        )
+    assert not shown
 
 
 def test_readme_shows_commands_of_both_kinds() -> None:

@@ -47,4 +47,4 @@ def test_policies_are_listed_without_their_libraries() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "('mabwiser:learner=…', '', 'A learner of mabwiser for every agent" in done.stdout
-    assert "('river:learner=…', 'A bandit of river for every agent" in done.stdout
+    assert "('river:learner=…', '', 'A bandit of river for every agent" in done.stdout
