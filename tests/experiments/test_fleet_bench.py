@@ -92,7 +92,7 @@ def test_the_plan_of_the_command() -> None:
     for case in PLAN.cases:
         settings = PLAN.settings(case, uvloop=True)
         assert (settings.uvloop, settings.network.num_agents) == (True, 8)
-    assert PLAN.settings(PLAN.cases[0], uvloop=False).policy == "flood-ts:family=bernoulli"
+    assert PLAN.settings(PLAN.cases[0], uvloop=False).policy == "flood-ts"
 
 
 def test_the_cheapest_window_counts() -> None:

@@ -165,7 +165,7 @@ def test_messages_are_lost_too() -> None:
 
 
 def test_cooperation_pays_on_own_clocks_and_not_when_all_is_lost() -> None:
-    policies = [UCBNetwork(), IndependentUCB()]
+    policies = [UCBNetwork(4.0), IndependentUCB(4.0)]
     heard, deaf = (
         play("poisson:ratio=4", policies, faults=faults, runs=6).regret.isel(round=-1).mean("run")
         for faults in (None, "loss=1")

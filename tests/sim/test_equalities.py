@@ -105,7 +105,7 @@ def test_ucb_network_on_a_complete_graph_is_a_batched_central_ucb(
 @ENGINES
 @pytest.mark.parametrize("graph", ["cycle:7", "star:6", "complete:5", "regular:3,10,seed=7"])
 def test_mp_ucb_over_one_hop_is_ucb_network(engine: str, graph: str) -> None:
-    names = ["ucb-network", "mp-ucb:hop_limit=1", "mp-ucb:hop_limit=2"]
+    names = ["ucb-network:constant=4", "mp-ucb:hop_limit=1", "mp-ucb:hop_limit=2"]
     near, one, two = arms_of(GAUSSIAN, Network.from_spec(graph), names, 150, engine)
     assert np.array_equal(near, one)
     assert np.array_equal(near, two) == (graph == "complete:5")
@@ -113,7 +113,7 @@ def test_mp_ucb_over_one_hop_is_ucb_network(engine: str, graph: str) -> None:
 
 @ENGINES
 def test_one_agent_that_hears_nobody_is_independent(engine: str) -> None:
-    names = ["independent-ucb", "ucb-network", "mp-ucb:hop_limit=3"]
+    names = ["independent-ucb:constant=4", "ucb-network:constant=4", "mp-ucb:hop_limit=3"]
     independent, near, far = arms_of(GAUSSIAN, SINGLE, names, 400, engine)
     assert np.array_equal(independent, near)
     assert np.array_equal(independent, far)
@@ -170,9 +170,9 @@ def test_batched_and_delayed_central_ucb(engine: str, spelling: str, delay: int)
     (found,) = arms_of(GAUSSIAN, Network.from_spec("path:3"), [spelling], 250, engine)
     for run in range(2):
         rewards = rewards_of(GAUSSIAN, run, 3, 250)
-        arms = batched_ucb(rewards, delay, 4 * 0.36, lambda t, pulls: pulls)
+        arms = batched_ucb(rewards, delay, 2 * 0.36, lambda t, pulls: pulls)
         assert found[run].tolist() == [arms] * 3
-        other = batched_ucb(rewards, delay + 1, 4 * 0.36, lambda t, pulls: pulls)
+        other = batched_ucb(rewards, delay + 1, 2 * 0.36, lambda t, pulls: pulls)
         assert arms != other
 
 

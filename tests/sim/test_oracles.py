@@ -25,9 +25,9 @@ ORACLE: dict[str, tuple[tuple[int, int], ...]] = {
     "coop-ucb:gamma=1.01": ((24160, 61), (11581, 41)),
     "coop-ucb2:gamma=1.01": ((2227, 23), (2282, 28)),
     "dec-ts": ((1371, 34), (1200, 22)),
-    "central-batched-ucb": ((4365, 43),),
+    "central-batched-ucb:constant=4": ((4365, 43),),
     "central-ts": ((1214, 25),),
-    "independent-ucb": ((129576, 175),),
+    "independent-ucb:constant=4": ((129576, 175),),
 }
 
 
