@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import coopbandits as cb
+from coopbandits.core.policy import AnyPolicy
 from coopbandits.plots import Point, traffic_figure
 
 COMMON = 2.0
@@ -69,11 +70,11 @@ PRECONDITIONS = (
 )  # fmt: skip
 
 
-def named(instance: Instance) -> list[cb.Policy]:
+def named(instance: Instance) -> list[AnyPolicy]:
     return [cb.parse_policy(text.format(horizon=instance.horizon)) for text in instance.policies]
 
 
-def at(policy: cb.Policy, constant: float) -> cb.Policy | None:
+def at(policy: AnyPolicy, constant: float) -> AnyPolicy | None:
     """Return a policy with another bonus constant, where it has one and may have that."""
     try:
         return None if policy.bonus_constant is None else policy.with_constant(constant)
@@ -88,39 +89,39 @@ class Field:
         self.folder, self.runs, self.scale, self.executor = folder, runs, scale, executor
         self.found: dict[str, cb.Result] = {}
 
-    def cell(self, instance: Instance, policy: cb.Policy, seed: int) -> cb.Cell:
+    def cell(self, instance: Instance, policy: AnyPolicy, seed: int) -> cb.Cell:
         runs = max(2, round(self.runs * instance.runs))
         return cb.Cell(
             cb.parse_problem(instance.problem), cb.Network.from_spec(instance.graph), policy,
             max(1, round(instance.horizon * self.scale)), runs, seed,
-            faults=instance.faults,
+            faults=cb.parse_faults(instance.faults),
         )  # fmt: skip
 
-    def play(self, instance: Instance, policies: Iterable[cb.Policy | None], seed: int) -> None:
+    def play(self, instance: Instance, policies: Iterable[AnyPolicy | None], seed: int) -> None:
         cells = [self.cell(instance, policy, seed) for policy in policies if policy is not None]
         done = cb.sweep(cells, self.folder, self.executor)
         for cell, why in done.failed:
             raise SystemExit(f"{cell} was set aside: {why}")
         self.found |= {cell.id: result for cell, result in done.results}
 
-    def result(self, instance: Instance, policy: cb.Policy, seed: int = 0) -> cb.Result:
+    def result(self, instance: Instance, policy: AnyPolicy, seed: int = 0) -> cb.Result:
         return self.found[self.cell(instance, policy, seed).id]
 
-    def regret(self, instance: Instance, policy: cb.Policy, seed: int = 0) -> tuple[float, float]:
+    def regret(self, instance: Instance, policy: AnyPolicy, seed: int = 0) -> tuple[float, float]:
         """Return the mean regret of all agents, and its standard error."""
         final = self.result(instance, policy, seed).regret.values[0, :, -1]
         return final.mean(), final.std(ddof=1) / len(final) ** 0.5
 
-    def tuned(self, policy: cb.Policy) -> cb.Policy | None:
+    def tuned(self, policy: AnyPolicy) -> AnyPolicy | None:
         """Return a policy with the constant that was best on the tuning instances."""
         tried = [other for constant in GRID if (other := at(policy, constant)) is not None]
 
-        def total(other: cb.Policy) -> float:
+        def total(other: AnyPolicy) -> float:
             return sum(self.regret(instance, other, seed=1)[0] for instance in TUNING)
 
         return min(tried, key=total, default=None)
 
-    def row(self, instance: Instance, policy: cb.Policy, *, is_tuned: bool) -> str:
+    def row(self, instance: Instance, policy: AnyPolicy, *, is_tuned: bool) -> str:
         """Return a line of a table: at the policy's own constant, at the common one, tuned."""
         common = at(policy, COMMON) or (policy if policy.bonus_constant else None)
         best = self.tuned(policy) if is_tuned else None
@@ -137,7 +138,7 @@ class Field:
             cells.append(shown or "–")
         return "| " + " | ".join(cells) + " |"
 
-    def told(self, instance: Instance, policy: cb.Policy) -> str:
+    def told(self, instance: Instance, policy: AnyPolicy) -> str:
         mean, error = self.regret(instance, policy)
         return f"{mean:.0f} ± {error:.0f}"
 

@@ -57,7 +57,8 @@ def as_recorded(text: str) -> str:
     policy: Any = parse_policy(text)
     if policy.name in CONSTANT_4:
         policy = replace(policy, constant=4.0)
-    return policy.suited("gaussian").spelling
+    spelling: str = policy.suited("gaussian").spelling
+    return spelling
 
 
 ANYWHERE = (
