@@ -142,7 +142,7 @@ def test_what_switched_is_learned_since_the_old_is_forgotten(policy: str) -> Non
         assert (fleet.best(agent, "PT"), fleet.best(agent, "ES")) == ("b", "a")
     said = fleet.service(0).recommendation()
     assert said.lead is None
-    assert "how sure that is cannot be told, since" in said.sentence
+    assert "how sure that is cannot be stated, since" in said.sentence
 
 
 @signed

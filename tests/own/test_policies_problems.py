@@ -27,8 +27,8 @@ def test_policies(mine: Mine) -> None:
         assert policy.spelling == spelling
         assert cb.parse_policy(spelling) == policy
     assert type(cb.parse_policy("my_module:Plain")) is mine.Plain
-    result = play(policy=[cb.parse_policy("my_module:MyPolicy:constant=2"), cb.IndependentUCB(2.0)])
-    assert result.policies == ["my_module:MyPolicy:constant=2", "independent-ucb:constant=2"]
+    result = play(policy=[cb.parse_policy("my_module:MyPolicy:constant=2"), cb.IndependentUCB()])
+    assert result.policies == ["my_module:MyPolicy:constant=2", "independent-ucb"]
     assert np.array_equal(*result.regret.values)
 
 

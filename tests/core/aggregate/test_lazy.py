@@ -90,8 +90,9 @@ def test_a_tree_knows_nearly_all_pulls_and_sends_few_values(loss: float) -> None
         lossy_exchange(agents, outages(len(agents), loss, 6)(number))
     for agent in agents:
         np.testing.assert_array_equal(agent.estimate().counts, pulls.sum(axis=0))
-    sizes = {agent.outgoing(j).size for agent in agents for j in agent.view.neighbor_weights}  # type: ignore[union-attr]  # a tree is never silent
-    assert sizes == {4}
+    rounds = [lossy_exchange(agents, outages(len(agents), loss, 7)(number)) for number in range(64)]
+    sizes = [size for each in rounds for size in each]  # the totals now and then, in any case
+    assert sizes.count(4) > 0.8 * len(sizes)
 
 
 @pytest.mark.parametrize("kind", POLICIES)

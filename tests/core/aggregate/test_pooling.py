@@ -207,7 +207,7 @@ def test_a_spread_goes_with_plain_sums_alone() -> None:
 
 def test_who_pools_partly_states_no_confidence() -> None:
     agent = make_agents(cb.FloodTS(spread=0.1), gossip_matrix(GRAPHS["path-4"]), 2)[0]
-    with pytest.raises(cb.InputError, match="counts pulls in parts"):
+    with pytest.raises(cb.InputError, match="counts the pulls of others in parts"):
         agent.recommend()
 
 

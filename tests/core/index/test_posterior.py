@@ -34,7 +34,7 @@ def test_normal_draws_by_hand() -> None:
 def test_declared_draws_are_what_values_are_drawn_from() -> None:
     """σ = 0.5: a value is mean + deviation · z, z the normal of the arm's word."""
     z = normals(words(99, np.arange(3, dtype=np.uint64)))
-    squares = ESTIMATE._replace(squares=60.0)
+    squares = ESTIMATE._replace(squares=np.array([60.0]))
     for index in (NormalDraw(), CentredDraw(), CentredDraw("estimate")):
         found = index.draws(squares, index.numbers(one_view(num_arms=3, sigma=0.5)))
         assert found.family == "normal"
