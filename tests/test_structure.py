@@ -33,7 +33,6 @@ CLASS_EXCEPTIONS = {
     "sim/cpu/__init__.py": "the registry of kernels: by aggregation class, and what they leave out",
     "sim/gpu/__init__.py": "as there",
     "sim/simulate.py": "refuses arguments that are no policy at all",
-    "experiments/fleet_bench/run.py": "a case of its own table is short for a longer spelling",
     "experiments/paper/claims.py": "the paper's claims are on the lines of its figures, by key",
     "testing/torture/stage.py": "a kind of trouble is called liar, too",
     "testing/checks/calls.py": "refuses arguments that are no policy of agents",

@@ -76,13 +76,13 @@ def test_interrupted_and_resumed(
     monkeypatch.setattr(Ledger, "store", store_and_stop)
     outcome = call(*SMALL, "--out", str(tmp_path))
     assert (outcome.status, outcome.out) == (130, "")
-    sentence = f"interrupted: 1 of 4 cells are in {tmp_path}; re-run to resume"
+    sentence = f"interrupted: 1 of 6 cells are in {tmp_path}; re-run to resume"
     assert " ".join(outcome.err.split()) == sentence
     assert not (tmp_path / "leaderboard.csv").exists()
 
     monkeypatch.setattr(Ledger, "store", store)
     assert call(*SMALL, "--out", str(tmp_path)).status == 0
-    assert len(list((tmp_path / "cells").iterdir())) == 4
+    assert len(list((tmp_path / "cells").iterdir())) == 6
 
 
 def test_a_cell_that_fails_is_named_and_can_be_retried(
@@ -97,8 +97,9 @@ def test_a_cell_that_fails_is_named_and_can_be_retried(
     monkeypatch.setattr(module, "run_cell", flaky)
     outcome = call(*SMALL, "--out", str(tmp_path))
     assert (outcome.status, outcome.out) == (1, "")
-    last = outcome.err.splitlines()[-1]
-    assert last == "set aside: dducb on cycle:5, seed 0: RuntimeError: no luck"
+    for policy in ("dducb", "dducb:bonus_factor=1"):  # with its own constant, and with B = 2
+        line = f"set aside: {policy} on cycle:5, seed 0: RuntimeError: no luck"
+        assert line in outcome.err.splitlines()
 
     monkeypatch.setattr(module, "run_cell", run_cell)
     assert call(*SMALL, "--out", str(tmp_path)).status == 1

@@ -443,7 +443,10 @@ def test_when_to_stop_is_told(call: Call, tmp_path: Path) -> None:
         (("--sites", "groups=1,0/0,1/1,1/0,0/1,2"), "group 4 has none of the 4 agents"),
         (("--subsets", "0,5"), "subset 0 may play arm 5; arms are 0 to 1"),
         (("--stop", "soon"), "stop is 'soon'; give a confidence such as 0.95"),
-        (("--stop", "0.95"), "counts pulls in parts; take one that adds up whole pulls"),
+        (
+            ("--stop", "0.95"),
+            "staged-mixing does not certify distinct pulls; use a policy whose agents know",
+        ),
     ],
 )
 def test_a_world_or_a_rule_that_is_none(

@@ -88,6 +88,7 @@ def own_decisions(policy: Any, horizon: int, seed: int) -> tuple[DecisionLog, np
 def test_a_policy_that_is_replayed_on_its_own_run_repeats_it(spelling: str) -> None:
     """Rejected decisions leave no trace, and a round ends when all agents have pulled."""
     policy, horizon = parse_policy(spelling), 24
+    policy = policy.suited("gaussian" if policy.takes_context else "bernoulli")
     log, paid = own_decisions(policy, horizon, seed=3)
     streams = [np.flatnonzero(log.agents == i) for i in range(4)]
     sigma = PROBLEM.sigma if policy.takes_context else ARMS.sigma

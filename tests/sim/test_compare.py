@@ -159,11 +159,11 @@ def test_names_tell_faults_apart() -> None:
     cells = [
         cb.Cell(PROBLEM, CYCLE, policy, 10, 1, 0, faults=cb.parse_faults(text))
         for text in ("none", "loss=0.5")
-        for policy in (ALONE, cb.IndependentUCB(constant=2.0))
+        for policy in (ALONE, cb.IndependentUCB(constant=4.0))
     ]
     found = compare([(cell, run_cell(cell)) for cell in cells])
     assert list(found) == ["cycle:4, faults none", "cycle:4, faults loss=0.5"]
     assert found["cycle:4, faults loss=0.5"].policies == [
         "independent-ucb",
-        "independent-ucb:constant=2",
+        "independent-ucb:constant=4",
     ]

@@ -53,7 +53,7 @@ COMMANDS = {
     ),
     "evaluate": (
         "evaluate",
-        "Tell from a log of decisions what other policies would have earned.",
+        "Estimate from a log of decisions what other policies would be paid.",
     ),
     "bounds": (
         "graphs",

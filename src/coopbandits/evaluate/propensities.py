@@ -165,7 +165,8 @@ def learned(
             f"a share of {share:g} of the log's {len(log)} decisions leaves one part empty; use a "
             "longer log or another share"
         )
-    policy, network = require_agents(suited_policy(log, policy)), Network(nx.empty_graph(1))
+    agents = require_agents(read_policy(policy))
+    policy, network = require_agents(suited_policy(log, agents)), Network(nx.empty_graph(1))
     check_policy(log, policy, network)
     keys = words(stream_key(seed, LEARNED, 0), np.arange(len(log), dtype=np.uint64)).tolist()
     (agent,) = make_agents(log, policy, network, sigma, seed)

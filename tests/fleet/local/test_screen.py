@@ -86,7 +86,7 @@ def test_summary(stage: Stage) -> None:
     verdict = Verdict(account, account, {"a00": account}, account, "", 2, 3)
     text = summary.as_text(stage, verdict, 20.0)
     assert all(len(line) <= 80 for line in text.splitlines())
-    assert text.startswith("path:3, flood-ts:family=bernoulli, 20.0 s, seed 0\n")
+    assert text.startswith("path:3, flood-ts, 20.0 s, seed 0\n")
     for line in (
         "holds: 4 rewards acknowledged, each counted exactly once",
         "best arm found by  2 of 3 agents",

@@ -91,7 +91,7 @@ def test_all_problems_of_declarations_are_told_and_nothing_has_changed(tmp_path:
         )
     lines = str(refused.value).splitlines()
     assert len(lines) == 2, lines
-    assert "what was learned is of 'flood-ts:family=bernoulli'" in str(refused.value)
+    assert "what was learned is of 'flood-ts'" in str(refused.value)
     assert "pinned" in str(refused.value)
     for table, reason in (
         ({"arms": ["x"]}, "must be a list of 2 to 1000"),

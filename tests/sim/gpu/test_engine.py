@@ -188,6 +188,6 @@ def test_single_precision_is_for_gpus_and_for_some_indices() -> None:
     with pytest.raises(cb.InputError, match="unknown precision 'half'"):
         cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 20, precision="half")
     missing = gpu.obstacle(task(parse_policy("dec-bayes-ucb"), precision="float32"))
-    assert missing == " in float32 for index bayes-ucb"
+    assert missing == " in float32 for index bayes-ucb:family=gaussian"
     missing = gpu.obstacle(task(parse_policy("dec-ts:discount=0.9"), precision="float32"))
     assert missing == " in float32 for agents that forget"

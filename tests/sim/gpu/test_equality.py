@@ -10,7 +10,15 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core.aggregate import LocalSums, RunningConsensus, StagedMixing
-from coopbandits.core.index import INDICES, KLUCB, BayesUCB, Index, InflatedUCB, TopTwo
+from coopbandits.core.index import (
+    INDICES,
+    KLUCB,
+    UNIT_REWARDS,
+    BayesUCB,
+    Index,
+    InflatedUCB,
+    TopTwo,
+)
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import parse_policy
 from coopbandits.sim.cpu import ageing, stage_mixing
@@ -153,7 +161,7 @@ AGGREGATIONS = (StagedMixing(mixing_rounds=3), RunningConsensus(), LocalSums())
 def test_every_index(at: int) -> None:
     """Each on one aggregation in turn; every program takes seconds to build."""
     index, aggregation = INDEX_FORMS[at], AGGREGATIONS[at % len(AGGREGATIONS)]
-    is_binary = getattr(index, "family", "") == "bernoulli"
+    is_binary = index.support == UNIT_REWARDS
     policy = cb.combine(aggregation, index)
     check(BINARY if is_binary else GAUSSIAN, cb.Network.from_spec("cycle:7"), policy, 40)
 
