@@ -147,5 +147,7 @@ def test_beta_is_a_probability(share: Any) -> None:
 
 
 def test_families() -> None:
+    assert TopTwo(family="bernoulli").support == (0.0, 1.0)
+    assert TopTwo().support == (-math.inf, math.inf)
     with pytest.raises(InputError, match="unknown family of rewards 'normal'"):
         TopTwo(family="normal")

@@ -31,6 +31,16 @@ def test_before_the_first_pull_the_time_is_two() -> None:
     assert drawn(1.21, 0, 1.0, 2.0, 2.0) == 0.0
 
 
+def test_any_rewards_are_truncated_and_a_restart_changes_nothing() -> None:
+    source = Truncated(2.0)
+    assert source.support == (-math.inf, math.inf)
+    assert source.needs == frozenset()
+    tap = source.make(one_view(num_arms=1))
+    before = tap.export_state()
+    tap.reopened(7)
+    assert tap.export_state() == before
+
+
 def test_bad_input() -> None:
     with pytest.raises(InputError, match="limit is 0; it must be a positive finite number"):
         Truncated(0)

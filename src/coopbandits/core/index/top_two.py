@@ -130,10 +130,8 @@ class TopTwo(Index):
         tied = 0
         for k in range(num_arms):
             tied += scratch[first + k] <= lowest
-        left = int(uniform_of(word_at(word, 2 * num_arms + 1)) * tied)
+        left, chosen = int(uniform_of(word_at(word, 2 * num_arms + 1)) * tied), leader
         for k in range(num_arms):
-            if scratch[first + k] <= lowest:
-                if left == 0:
-                    return k
-                left -= 1
-        return leader
+            if left >= 0 and scratch[first + k] <= lowest:
+                left, chosen = left - 1, k
+        return chosen
