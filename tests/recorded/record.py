@@ -8,8 +8,8 @@
 only adds to it: a new world or policy below is played and recorded, and where a recorded one now
 plays otherwise nothing is written. Every play is made by both engines, which must agree.
 
-Four plays are of a later version: those of `tree-…` under `delay`. Version 0.1 let a late message
-overwrite what a newer one of the same sender had told.
+Plays of `tree-…` under faults and on own clocks are newer: late messages no longer overwrite
+newer ones, rounds without messages do not make a count of agents steady, and loops end sooner.
 
 Gaps between means are sums of powers of two, so that regret does not depend on the order in which
 it is added up.

@@ -104,5 +104,5 @@ def test_logs_are_asked_too() -> None:
     assert known[0] == known[1]
     other = log_decisions(NORMAL, "path:2", "flood-ts", 60, floor=0.5)
     assert replay(other, "flood-ts") == replay(other, "flood-ts:family=gaussian")
-    with pytest.raises(cb.InputError, match=r"\[0, 1\], and those of the log go from -"):
+    with pytest.raises(cb.InputError, match=r"\[0, 1\], and those of the log range from -"):
         replay(other, "flood-ts:family=bernoulli")

@@ -198,7 +198,7 @@ def test_central_policies_feel_only_who_acts() -> None:
 
 
 def test_everything_lost_is_nobody_heard() -> None:
-    result = play("loss=1", [UCBNetwork(), IndependentUCB()])
+    result = play("loss=1", [UCBNetwork(constant=2.0), IndependentUCB()])
     assert np.array_equal(result.arms[0], result.arms[1])
     assert (result.deliveries["delivered"] == 0).all()
 

@@ -79,8 +79,8 @@ def ducb4(
     --------
     >>> from coopbandits.literature import ducb4
     >>> result = ducb4([[0.9, 0.1, 0.5], [0.8, 0.2, 0.1]], horizon=2000)
-    >>> result.agent_regret.shape, bool(result.silent_rounds[0] < 1000)
-    ((1, 2), True)
+    >>> result.agent_regret.shape
+    (1, 2)
     """
     chances = read_table(means)
     require_matching(chances, step, horizon=horizon, bid_rounds=bid_rounds, runs=runs, seed=seed)
