@@ -10,7 +10,7 @@ OUT ?= out
 # Agents and workers are processes of their own: without byte code kept, each would compile all anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run demo test coverage test-slow test-chaos mutants fuzz soak matrix check bench bench-gpu docs notebooks clean
+.PHONY: run demo test coverage test-slow test-chaos torture mutants fuzz soak matrix check bench bench-gpu docs notebooks clean
 
 run: $(VENV)/.base
 	$(BIN)/coopbandits reproduce --out $(OUT)
@@ -45,6 +45,12 @@ test-slow: $(VENV)/.dev
 test-chaos: $(VENV)/.dev
 	$(BIN)/python -m pytest -m chaos -s tests/chaos
 
+# A virtual fleet in which everything goes wrong: SEEDS=1000 FROM=100 POLICY=tree-ts WORKERS=2, and
+# ARGS for all else, such as ARGS="--seed 7 --trace"; see `python -m tests.torture --help`.
+torture: $(VENV)/.dev
+	$(BIN)/python -m tests.torture $(if $(SEEDS),--seeds $(SEEDS)) $(if $(FROM),--first $(FROM)) \
+		$(if $(POLICY),--policy '$(POLICY)') $(if $(WORKERS),--workers $(WORKERS)) $(ARGS)
+
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants.hunt
 
@@ -72,7 +78,7 @@ $(VENV)/.matrix: $(VENV)/.dev
 	touch $@
 
 $(VENV)/.kernels: $(VENV)/.dev $(shell find src -name '*.py')
-	$(BIN)/python tests/compile_kernels.py
+	$(BIN)/python -m tests.compile_kernels
 	touch $@
 
 check: $(VENV)/.dev
@@ -81,15 +87,16 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# BESIDE names a checkout, or the Python, of another version, for load over HTTP.
+# BESIDE names a checkout, or the Python, of another version, for load over HTTP; ARGS="--engine"
+# for a part, see `python -m benchmarks --help`.
 bench: $(VENV)/.dev
-	$(BIN)/coopbandits bench $(if $(BESIDE),--beside $(BESIDE))
+	$(BIN)/python -m benchmarks $(if $(BESIDE),--beside $(BESIDE)) $(ARGS)
 
 # The GPU engine against the CPU engine, and its times; needs a CUDA device. With COOPBANDITS_GPU=
 # emulated it goes without one, slowly. CASES="W1 W2" for some.
 bench-gpu: $(VENV)/.dev
 	[ "$$COOPBANDITS_GPU" = emulated ] || $(PIP) --editable '.[gpu]'
-	$(BIN)/python -m coopbandits.experiments.gpu_bench $(CASES)
+	$(BIN)/python -m benchmarks.gpu $(CASES)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -19,7 +19,7 @@ from coopbandits.sim.cpu.choices import compiled_choice
 
 VARIANTS = (
     "dducb", "dducb:own_pulls=false", "dducb:neighbor_pulls=true", "dducb:remix=true",
-    "coopbandits.experiments.bench_parts:OwnConsensus*kl-ucb",
+    "benchmarks.parts:OwnConsensus*kl-ucb",
 )  # fmt: skip
 
 TREES = (TreeSums, LedgerSums, FloodedTotals)

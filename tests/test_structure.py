@@ -34,7 +34,6 @@ CLASS_EXCEPTIONS = {
     "sim/gpu/__init__.py": "as there",
     "sim/simulate.py": "refuses arguments that are no policy at all",
     "experiments/paper/claims.py": "the paper's claims are on the lines of its figures, by key",
-    "testing/torture/stage.py": "a kind of trouble is called liar, too",
     "testing/checks/calls.py": "refuses arguments that are no policy of agents",
     "testing/checks/central.py": "refuses arguments that are no central policy",
     "theory/assumptions.py": "a theorem on one policy refuses all others",

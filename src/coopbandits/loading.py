@@ -6,8 +6,7 @@ from importlib import import_module
 from typing import Any
 
 FLEET = (
-    "cli.cluster", "cli.dashboard", "cli.demo", "cli.fleet", "cli.torture", "dashboard.watch",
-    "demo", "experiments.fleet_bench", "fleet", "testing.torture",
+    "cli.cluster", "cli.dashboard", "cli.demo", "cli.fleet", "dashboard.watch", "demo", "fleet",
 )  # fmt: skip
 """Where the modules are that real agents need, or that run them."""
 

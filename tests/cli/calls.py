@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+import pytest
 
 
 class Outcome(NamedTuple):
@@ -13,6 +15,25 @@ class Outcome(NamedTuple):
 
 
 Call = Callable[..., Outcome]
+
+
+def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let output be wide and without colours."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+    for name in ("FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def caller(
+    main: Callable[[Sequence[str]], int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Call:
+    """Return a function that calls a main function with words, in this process."""
+    plain_terminal(monkeypatch)
+    return lambda *words: Outcome(main(words), *capsys.readouterr())
 
 
 def refused(outcome: Outcome) -> str:

@@ -6,17 +6,13 @@ import pytest
 
 from coopbandits.cli import main
 
-from .calls import Call, Outcome
+from .calls import Call, Outcome, plain_terminal
 
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Run the command line in this process, on a wide terminal without colours."""
-    monkeypatch.setenv("COLUMNS", "300")
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", "dumb")
-    for name in ("FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS"):
-        monkeypatch.delenv(name, raising=False)
+    plain_terminal(monkeypatch)
 
     def run(*arguments: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["coopbandits", *arguments])

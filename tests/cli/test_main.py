@@ -52,7 +52,7 @@ def test_help_names_every_option(call: Call, words: tuple[str, ...]) -> None:
             assert parameter.help, f"{names} has no explanation"
 
 
-@pytest.mark.parametrize("command", ["graph", "simulate", "run", "bench", "reproduce", "agent"])
+@pytest.mark.parametrize("command", ["graph", "simulate", "run", "reproduce", "agent"])
 def test_documented_options_exist(command: str) -> None:
     documented = {
         "graph": {"--weights", "--arms", "--horizon"},
@@ -62,7 +62,6 @@ def test_documented_options_exist(command: str) -> None:
             *("--faults", "--clocks"),
         },
         "run": {"--out", "--set", "--workers", "--dask", "--retry"},
-        "bench": {"--json"},
         "agent": {"--check", "--insecure"},
         "reproduce": {
             *("--figure", "--runs", "--seed", "--out", "--check", "--audit", "--threads"),

@@ -13,8 +13,8 @@ from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.bandits import BANDIT, BanditConfig, make_bandit
 from coopbandits.fleet.process.declare import take
 from coopbandits.fleet.service.many import ManyService
-from coopbandits.testing.torture.schedule import START
-from coopbandits.testing.torture.world import World
+from tests.torture.schedule import START
+from tests.torture.world import World
 
 CLUSTER = ClusterConfig("shop", START - 1000, (), signed=False)
 BUTTON: dict[str, Any] = {"arms": ["red", "green"], "reward_range": [0.0, 1.0]}

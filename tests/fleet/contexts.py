@@ -12,7 +12,7 @@ from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 ARMS = ("a", "b")
 FEATURES = read_features("features", {"hour": [0, 24], "country": ["PT", "ES"]})

@@ -24,7 +24,7 @@ from coopbandits.fleet.service import (
 from coopbandits.fleet.service.catalogue import CATALOGUE
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.feed import Feed
-from coopbandits.testing.torture.words import words_of
+from tests.torture.words import words_of
 
 from .bandits import BANNER, BUTTON, CLUSTER, Many, bandit, both
 

@@ -17,7 +17,7 @@ from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.process.assemble import open_replica
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.journal import Journal
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 from .contexts import ARMS, EXACT, alone, asked, cluster, paid, serve
 

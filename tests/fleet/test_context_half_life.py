@@ -19,7 +19,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 from .contexts import ARMS, EXACT, asked, cluster, paid
 

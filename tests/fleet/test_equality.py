@@ -31,8 +31,8 @@ from coopbandits.sim.tapes import (
     tape_words,
     variates,
 )
-from coopbandits.testing.torture.process import name, number
-from coopbandits.testing.torture.schedule import START
+from tests.torture.process import name, number
+from tests.torture.schedule import START
 
 pytestmark = pytest.mark.plays
 

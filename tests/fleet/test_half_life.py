@@ -24,7 +24,7 @@ from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 HOUR = 3600.0
 EXACT = ("flood-ts", "tree-ts")

@@ -10,7 +10,7 @@ import pytest
 
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service.application import ApplicationService
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 ROUNDS = 100
 

@@ -24,8 +24,8 @@ from coopbandits.fleet.service import ExpiredTicketError
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns, take_back
 from coopbandits.fleet.storage.replica import Replica
-from coopbandits.testing.torture.schedule import START
-from coopbandits.testing.torture.words import words_of
+from tests.torture.schedule import START
+from tests.torture.words import words_of
 
 from .bandits import CLUSTER, Many, both
 

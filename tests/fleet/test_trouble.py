@@ -11,7 +11,7 @@ import pytest
 from coopbandits.core.draws import words
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 pytestmark = pytest.mark.plays
 

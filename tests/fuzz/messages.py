@@ -20,8 +20,8 @@ from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.protocol.frames import Fields, Stamp
-from coopbandits.testing.torture.schedule import START
-from coopbandits.testing.torture.world import World
+from tests.torture.schedule import START
+from tests.torture.world import World
 
 from .target import SCRATCH, Check, Spelling, Target
 

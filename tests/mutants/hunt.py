@@ -20,14 +20,15 @@ from coopbandits.results.statistics import columns
 
 from .bugs import MUTANTS, Mutant
 
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src"
 LIMIT = 200
 """Seeds in which a mutant has to be found."""
 
 CHILD = """
 import json, logging, sys
 logging.disable(logging.CRITICAL)
-from coopbandits.testing.torture import Setting, make_schedule, play
+from tests.torture import Setting, make_schedule, play
 first, limit, policies, bandits = json.loads(sys.argv[1])
 for seed in range(first, limit):
     setting = Setting(policies[seed % len(policies)], bandits=bandits, auto=False)
@@ -74,7 +75,7 @@ def torture(source: Path, mutant: Mutant, first: int, limit: int) -> tuple[int, 
     given = json.dumps([first, limit, mutant.policies, mutant.bandits])
     done = subprocess.run(
         [sys.executable, "-c", CHILD, given],
-        env=os.environ | {"PYTHONPATH": str(source)},
+        env=os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
         check=False,

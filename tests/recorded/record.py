@@ -102,7 +102,7 @@ WORLDS: dict[str, tuple[World, tuple[str, ...]]] = {
 
 def record(world: World, policies: Iterable[str]) -> dict[str, Any]:
     """Play some policies in a world, by both engines."""
-    from sim.recorded import facts, play
+    from tests.sim.recorded import facts, play
 
     plays = {}
     for spelling in policies:
@@ -130,7 +130,7 @@ def written(recorded: dict[str, World]) -> str:
 
 def main() -> None:
     """Play, compare with what is recorded, and write."""
-    sys.path.insert(0, str(HERE.parent))
+    sys.path.insert(0, str(HERE.parents[1]))
     recorded = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
     for name, (settings, policies) in WORLDS.items():
         world = {**settings, "runs": 2, "seed": 0}

@@ -22,8 +22,8 @@ def main(version: str) -> None:
     """Play and store, into folders that are not there yet."""
     if (HERE / f"result-{version}").exists():
         sys.exit(f"result-{version} is recorded already; give another version")
-    sys.path.insert(0, str(HERE.parent))
-    from results.recorded import cells, simulated
+    sys.path.insert(0, str(HERE.parents[1]))
+    from tests.results.recorded import cells, simulated
 
     simulated().save(HERE / f"result-{version}")
     with ThreadPoolExecutor(1) as executor:

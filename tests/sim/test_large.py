@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import coopbandits as cb
-from coopbandits.experiments.bench import Case, time_case
+from benchmarks.engine import Case, time_case
 
 pytestmark = pytest.mark.slow
 
@@ -22,7 +22,7 @@ AGENTS, ARMS, HORIZON = 1_000_000, 17, 50
 MILLION = f"""
 import json, time
 import coopbandits as cb
-from coopbandits.experiments.bench import peak_megabytes
+from benchmarks.engine import peak_megabytes
 
 started = time.perf_counter()
 network = cb.Network.from_spec("regular:8,{AGENTS}")

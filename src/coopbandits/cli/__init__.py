@@ -59,10 +59,6 @@ COMMANDS = {
         "graphs",
         "Print the regret bounds that theory proves, and where they are vacuous.",
     ),
-    "bench": (
-        "suites",
-        "Time an agent-round: simulated, in units of one random draw, and of real agents.",
-    ),
     "gallery": (
         "suites",
         "Play one of the further experiments, re-run to resume; without a name, list them.",
@@ -86,10 +82,6 @@ COMMANDS = {
     "dashboard": (
         "dashboard",
         "Show a running fleet or a stored simulation in a browser: who prefers what, and how sure.",
-    ),
-    "torture": (
-        "torture",
-        "Torture a virtual fleet, and check its promises after every event.",
     ),
     "certs": (
         "fleet",

@@ -1,27 +1,22 @@
-"""`coopbandits leaderboard`, `coopbandits bench` and `coopbandits gallery`."""
+"""`coopbandits leaderboard` and `coopbandits gallery`."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from coopbandits.cli.options import folder, whole
 from coopbandits.cli.screen import name_failures, say
 from coopbandits.core.errors import InputError
-from coopbandits.experiments import bench, bench_settings, gallery, leaderboard
+from coopbandits.experiments import gallery, leaderboard
 from coopbandits.experiments import matrix as matrix_board
 from coopbandits.experiments.matrix.plan import RUNS
 from coopbandits.experiments.suite import Plan, make_plan
-from coopbandits.loading import part
 from coopbandits.results.statistics import columns
-from coopbandits.results.storage import environment
 from coopbandits.sim import Sweep, SweepInterrupted
 from coopbandits.sim.engine import AUTO, NAMES
-from coopbandits.sim.progress import Progress
 
 app = typer.Typer()
 
@@ -71,63 +66,6 @@ def _play(plan: Plan, out: Path, workers: int | None, engine: str, retry: bool) 
         raise typer.Exit(say(str(stop), 130)) from None
     name_failures(done)
     return done
-
-
-@app.command("bench")
-def bench_command(
-    as_json: Annotated[bool, typer.Option("--json", help="print all numbers as JSON")] = False,
-    engine: Annotated[bool, typer.Option("--engine", help="simulations only")] = False,
-    settings: Annotated[
-        bool, typer.Option("--settings", help="what settings cost in simulations only")
-    ] = False,
-    fleet: Annotated[bool, typer.Option("--fleet", help="real agents only")] = False,
-    beside: Annotated[
-        Path | None,
-        typer.Option(help="source tree or Python of another version, put under load in turn"),
-    ] = None,
-) -> None:
-    """Time an agent-round: simulated, in units of one random draw, and of real agents."""
-    every = not (engine or settings or fleet)
-    parts = [
-        *([_time_engine()] if engine or every else []),
-        *([_time_settings()] if settings or every else []),
-        *([_time_fleet(beside)] if fleet or every else []),
-    ]
-    if as_json:
-        numbers = {key: value for _, found in parts for key, value in found.items()}
-        typer.echo(json.dumps(numbers | environment(), indent=2))
-    else:
-        typer.echo("\n\n\n".join(text for text, _ in parts))
-
-
-def _time_engine() -> tuple[str, dict[str, Any]]:
-    timings = []
-    with Progress(len(bench.CASES) + 1, None, "timing") as bar:
-        for timing in bench.run_bench():
-            timings.append(timing)
-            bar.advance(1)
-        speed_up = bench.time_threads()
-    return bench.table(timings, speed_up), bench.as_json(timings, speed_up)
-
-
-def _time_settings() -> tuple[str, dict[str, Any]]:
-    costs = []
-    with Progress(len(bench_settings.SETTINGS), None, "timing settings") as bar:
-        for cost in bench_settings.time_settings():
-            costs.append(cost)
-            bar.advance(1)
-    return bench_settings.table(costs), {"settings": bench_settings.as_json(costs)}
-
-
-def _time_fleet(beside: Path | None) -> tuple[str, dict[str, Any]]:
-    agents = part("experiments.fleet_bench.run")
-    plan = replace(agents.PLAN, beside=beside)
-    rows = []
-    with Progress(plan.parts, None, "timing agents") as bar:
-        for found in agents.run_bench(plan):
-            rows += found
-            bar.advance(1)
-    return agents.table(rows), {"agents": part("experiments.fleet_bench.rows").as_json(rows)}
 
 
 @app.command("gallery")

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from coopbandits.experiments.fleet_bench.servers import Version, agent
+from benchmarks.fleet.servers import Version, agent
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.local.layout import reserve_port
 

@@ -16,8 +16,8 @@ from coopbandits.fleet.document.seal import Signed, make_head, sign
 from coopbandits.fleet.identity.operators import key_text, public_bytes
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.journal import Journal
-from coopbandits.testing.torture.schedule import START
-from coopbandits.testing.torture.world import World
+from tests.torture.schedule import START
+from tests.torture.world import World
 
 NAME = "shop"
 CLUSTER = ClusterConfig(NAME, START - 1000, ("a", "b"), reward_range=(0.0, 1.0))

@@ -15,7 +15,7 @@ from coopbandits.fleet.config import DocumentConfig
 from coopbandits.fleet.document.files import sign_file
 from coopbandits.fleet.identity.operators import make_key
 from coopbandits.fleet.service.application import ApplicationService
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 from ..api.running import running
 from .made import CLUSTER

@@ -21,8 +21,8 @@ from coopbandits.fleet.protocol.frames import (
     Stamp,
     encode_document,
 )
-from coopbandits.testing.torture.process import name
-from coopbandits.testing.torture.world import World
+from tests.torture.process import name
+from tests.torture.world import World
 
 from .made import keeper, pass_seconds, signed, versions, world
 

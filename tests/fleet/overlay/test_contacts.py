@@ -7,7 +7,7 @@ from collections import Counter
 from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.contacts import PassiveView
 from coopbandits.fleet.overlay.messages import Contact
-from coopbandits.testing.torture.words import words_of
+from tests.torture.words import words_of
 
 
 def view(size: int = 10) -> PassiveView:

@@ -23,13 +23,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from coopbandits.experiments.fleet_bench.processes import cpu_seconds
+from benchmarks.fleet.processes import cpu_seconds
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.write import write_config
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.results.statistics import columns
-from coopbandits.testing.overlay.party import EPOCH, Party
+from tests.torture.overlay.party import EPOCH, Party
 
 POLICY = "ledger-ts"
 DEGREE = 5

@@ -36,7 +36,7 @@ from coopbandits.fleet.overlay.messages import (
     Sample,
     Shuffle,
 )
-from coopbandits.testing.torture.words import words_of
+from tests.torture.words import words_of
 
 DEGREE = 3
 

@@ -13,7 +13,7 @@ from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.frames import Hello, Stamp, encode_hello
 from coopbandits.fleet.protocol.links import MOST_SILENT
-from coopbandits.testing.overlay.party import EPOCH, PORT, Party
+from tests.torture.overlay.party import EPOCH, PORT, Party
 
 from ..bandits import both
 

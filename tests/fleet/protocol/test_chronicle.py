@@ -9,7 +9,7 @@ from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.chronicle import MOST, SUBJECTS, Chronicle
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), reward_range=(0.0, 1.0))
 

@@ -21,7 +21,7 @@ from coopbandits.fleet.process.assemble import make_notary
 from coopbandits.fleet.protocol.entries import EntryExchange
 from coopbandits.fleet.protocol.frames import Fields, Stamp, encode_data
 from coopbandits.fleet.protocol.proofs import BURST
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 CLUSTER = ClusterConfig(
     "test",

@@ -32,7 +32,7 @@ from coopbandits.fleet.protocol.proofs import BURST, ForgedError, Proven
 from coopbandits.fleet.protocol.talks import Talk
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.purging import PURGED, signed_columns
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 from ..bandits import CLUSTER as SHOP
 from ..bandits import Many, both

@@ -14,7 +14,7 @@ from coopbandits.core.draws import words
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.frames import DATA
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b", "c"), "flood-ts", sigma=1.0)
 VICTIM = 2

@@ -29,7 +29,7 @@ from coopbandits.fleet.protocol.gossip import RobustGossip
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
 from coopbandits.fleet.storage.replica import Replica
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 from .. import own_parts
 

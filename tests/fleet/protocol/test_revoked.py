@@ -10,7 +10,7 @@ import pytest
 
 from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 from .test_entries import CLUSTER, MOST, exchange, machine, number, settle, tell
 

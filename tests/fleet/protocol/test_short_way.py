@@ -18,7 +18,7 @@ import pytest
 from coopbandits.core.draws import words
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.frames import MAX_BODY, Stamp, encode_data
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 pytestmark = pytest.mark.plays
 

@@ -12,7 +12,7 @@ import pytest
 
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.identity.certs import init_authority, issue
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 ROUNDS, ARMS = 60, 16
 CLUSTER = ClusterConfig(

@@ -30,7 +30,7 @@ from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.service.catalogue import CATALOGUE
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.testing.torture.world import PERIOD, World
+from tests.torture.world import PERIOD, World
 
 from ..api.running import running
 

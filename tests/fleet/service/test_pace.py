@@ -19,8 +19,8 @@ from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import TooManyTicketsError
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.service.pace import BURST, Pace
-from coopbandits.testing.torture.schedule import START
-from coopbandits.testing.torture.world import World
+from tests.torture.schedule import START
+from tests.torture.world import World
 
 from ..api.running import ask, running
 

@@ -16,7 +16,7 @@ from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
 from coopbandits.fleet.service.application import ApplicationService
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 from ..api.running import ask, running
 from ..document.made import pass_seconds, public, signed, text, world

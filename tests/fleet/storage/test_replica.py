@@ -16,7 +16,7 @@ from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
 from coopbandits.fleet.storage.events import Observed
 from coopbandits.fleet.storage.journal import COMPACT_GROWTH
 from coopbandits.fleet.storage.replica import Replica
-from coopbandits.testing.torture.world import World
+from tests.torture.world import World
 
 ARMS = ("a", "b", "c")
 

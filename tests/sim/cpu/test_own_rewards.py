@@ -201,7 +201,7 @@ def test_shuffled_arms(problem: Problem) -> None:
 
 @pytest.mark.plays
 def test_an_own_aggregation_is_played_in_array_form() -> None:
-    own = parse_policy("coopbandits.experiments.bench_parts:OwnConsensus*ucb")
+    own = parse_policy("benchmarks.parts:OwnConsensus*ucb")
     fast, slow = (
         simulate(PROBLEMS[0], CYCLE, own, 60, 1, 0, engine, keep="arms", progress=False)
         for engine in ("array", "reference")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from coopbandits.experiments.gpu_bench import STAGED, Case
+from benchmarks.gpu import STAGED, Case
 from coopbandits.sim import gpu
 from coopbandits.sim.cpu import parts_of
 from coopbandits.sim.gpu.emulated import Emulated

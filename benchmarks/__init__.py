@@ -1,0 +1,1 @@
+"""Benchmarks: simulations (`engine`, `settings`), real agents (`fleet`), and the GPU (`gpu`)."""

@@ -1,0 +1,345 @@
+"""One start of one agent: the fleet's own parts on a virtual clock, network and disk.
+
+All that torture needs to know about how an agent is put together stands here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from coopbandits.core.aggregate.entries import author_of
+from coopbandits.core.aggregate.ticks import ClockedMachine
+from coopbandits.core.contract import Vector
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.process.assemble import make_members, make_node, open_replica
+from coopbandits.fleet.process.commit import GroupCommit, Outbox
+from coopbandits.fleet.process.declare import (
+    Declarations,
+    make_many_node,
+    open_bandits,
+    take,
+)
+from coopbandits.fleet.process.rewrite import BesideRewriter
+from coopbandits.fleet.process.runtime import JUMP
+from coopbandits.fleet.process.worker import Done
+from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.settings import BANDIT
+from coopbandits.fleet.service import Choice, Receipt, UnavailableError
+from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.many import ManyService
+from coopbandits.fleet.storage.bandits import Bandits
+from coopbandits.fleet.storage.disk import DiskError, FileDisk
+from coopbandits.fleet.transport import LinkEvents, Transport
+from tests.torture.bandits import (
+    MAIN,
+    NUMBERS,
+    OPTIONS,
+    PLACES,
+    SIDE,
+    option_of,
+)
+from tests.torture.files import VirtualFiles
+from tests.torture.notary import VirtualNotary, VirtualRevoked
+from tests.torture.schedule import ARMS, SECOND, START
+
+if TYPE_CHECKING:
+    from coopbandits.fleet.protocol.gossip import Gossip
+    from coopbandits.fleet.storage.replica import Replica
+    from coopbandits.fleet.transport.open import OpenTransport
+
+Later = Callable[[int, Callable[[], None]], None]
+"""Calls a function of this process after some microseconds, if it lives then."""
+
+Entry = tuple[int, float]
+"""A bandit, and the number of an entry in its flood."""
+
+LONG_BYTES = 4000
+"""Journals are written anew far more often than in a fleet, and that takes at least"""
+REWRITE_SECONDS = 0.1
+"""so many seconds: enough for events, and for deaths, in between."""
+
+Send = Callable[[str, bytes], bool]
+Drop = Callable[[str, str], None]
+
+
+@cache
+def name(agent: int) -> str:
+    """Return an agent's id."""
+    return f"n{agent}"
+
+
+@cache
+def number(node: str) -> int:
+    """Return the agent of an id."""
+    return int(node[1:])
+
+
+class VirtualClock:
+    """A machine's clock that runs fast or slow and is set; the process on it never goes back."""
+
+    def __init__(self, now: Callable[[], int], speed: int) -> None:
+        self.now, self.speed = now, speed  # millionths of a second per second
+        self.set_by = 0
+        self._followed = self._latest = 0
+        self.is_right = False  # at the next start, whatever comes in between
+
+    def __call__(self) -> float:
+        """Return what the process takes for the time."""
+        passed = self.now() * self.speed // SECOND
+        return (START * SECOND + self._followed + passed) / SECOND
+
+    def restart(self) -> None:
+        """Begin with the machine's time, as a new process does."""
+        if self.is_right:
+            self.set_by = max(self.set_by, self._latest)
+        self._followed = self.set_by
+        self._latest = max(self._latest, self.set_by)
+
+    def follow(self) -> None:
+        """Follow a clock that was set forward, as the fleet's own clock does."""
+        if self.set_by - self._followed > JUMP * SECOND:
+            self._followed = self.set_by
+
+    def when(self, time: float) -> int:
+        """Return the first microsecond of the world at which this clock shows a time."""
+        passed = math.ceil(time * SECOND) - START * SECOND - self._followed
+        return -(-passed * SECOND // self.speed)
+
+
+class Wire(Transport):
+    """One agent's end of the virtual network."""
+
+    def __init__(self, send: Send, drop: Drop) -> None:
+        self._send, self._drop = send, drop
+
+    async def start(self, events: LinkEvents) -> None:
+        """Do nothing: links come up by themselves."""
+
+    async def stop(self) -> None:
+        """Do nothing."""
+
+    def send(self, peer: str, data: bytes) -> bool:
+        """Hand bytes to the network."""
+        return self._send(peer, data)
+
+    def drop(self, peer: str, reason: str) -> None:
+        """Close a link."""
+        self._drop(peer, reason)
+
+
+class VirtualWorker:
+    """A worker without threads: what it does is done at once, and known when the disk says so."""
+
+    def __init__(self, files: VirtualFiles, later: Later, least: float) -> None:
+        self.files, self.later, self.least = files, later, least
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call after everything that happens at this instant."""
+        self.later(0, call)
+
+    def run(self, work: Callable[[], None], done: Done) -> None:
+        """Do some work now, and tell later."""
+        error: DiskError | None = None
+        self.files.cost = 0.0
+        try:
+            work()
+        except DiskError as failure:
+            error = failure
+        taken, self.files.cost = max(self.files.cost, self.least), 0.0
+        if taken:
+            self.later(int(taken * SECOND), lambda: done(error))
+        else:
+            done(error)
+
+    async def rest(self) -> None:
+        """Do nothing: an agent that is tortured is never asked to end in peace."""
+
+
+def _escape(where: str, error: Exception) -> None:
+    del where
+    raise error
+
+
+class Process:
+    """An agent that runs: journal, protocol, service, and group commit where there is one."""
+
+    def __init__(
+        self, config: NodeConfig, files: VirtualFiles, clock: VirtualClock, words: Callable[[], int]
+    ) -> None:
+        clock.restart()
+        self.files, self.clock = files, clock
+        disk = FileDisk(Path("/virtual"), config.durability, files)
+        self.config, self.words = config, words
+        self.bandits: Bandits | None = None
+        self.many: ManyService | None = None
+        if config.declared:
+            self.bandits = open_bandits(config, disk, clock, words, number)
+            self.replica: Replica = self.bandits.replicas[NUMBERS[MAIN]]
+            self.journal = self.bandits.journal
+        else:
+            word, nonce = words() | 1, words()
+            self.replica = open_replica(config, disk, clock(), word, nonce, number)
+            self.journal = self.replica.journal
+
+    def connect(self, wire: Wire, later: Later, revoked: Callable[[], frozenset[str]]) -> None:
+        """Put the protocol and the service on top of the opened journal."""
+        self.outbox = Outbox(wire)
+        self.node: Node
+        if self.bandits is not None:
+            self._connect_many(self.bandits, revoked)
+        else:
+            self._connect_one(revoked)
+        if self.config.auto:
+            links = cast("OpenTransport", wire)
+            self.node.members = make_members(self.config, self.node, links, self.words)
+        journal = self.journal
+        journal.long_bytes, journal.long_growth = LONG_BYTES, 1
+        self.commit: GroupCommit | None = None
+        if self.config.durability == "power":
+            worker = VirtualWorker(self.files, later, 0.0)
+            self.commit = GroupCommit(journal, self.outbox, worker, _escape)
+        else:
+            BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
+
+    def _connect_many(self, bandits: Bandits, revoked: Callable[[], frozenset[str]]) -> None:
+        config, cluster = self.config, self.config.cluster
+        scope = cluster.name, cluster.epoch, BANDIT
+        notary = VirtualNotary(config.id, scope) if cluster.signed else None
+        node = make_many_node(config, bandits, self.outbox, self.clock, number, notary)
+        node.settings = replace(node.settings, revoked=VirtualRevoked(revoked))
+        node.revoke()
+        self.node, self.many = node, ManyService(config, node, self.words)
+        self.service = self.many.bandit(MAIN)
+
+    def _connect_one(self, revoked: Callable[[], frozenset[str]]) -> None:
+        plain = make_node(self.config, self.replica, self.outbox, self.clock, number).settings
+        settings = replace(plain, revoked=VirtualRevoked(revoked))
+        if self.config.cluster.signed:
+            scope = plain.cluster, plain.epoch, BANDIT
+            signing = plain.signing._replace(notary=VirtualNotary(plain.node, scope))
+            claims = replace(plain.claims, certified=True)
+            settings = replace(settings, signing=signing, claims=claims)
+        self.node = Node(settings, self.replica, self.outbox, self.clock)
+        self.service = ApplicationService(self.config, self.node, self.words)
+
+    # What applications ask
+
+    def choose(self, word: int) -> tuple[Choice, int]:
+        """Return a choice and its option; of two bandits, chance asks one."""
+        name = SIDE if word >> 7 & 1 and self.many and self.is_complete else MAIN
+        choice = self._asked(name).choose()
+        return choice, option_of(name, choice.arm)
+
+    def observe(self, ticket: str, reward: float, option: int | None) -> Receipt:
+        """Hand in a reward to the bandit of its option."""
+        name = MAIN if option is None else OPTIONS[option].bandit
+        return self._asked(name).observe(ticket, reward)
+
+    def _asked(self, name: str) -> ApplicationService:
+        return self.service if self.many is None else self.many.bandit(name)
+
+    def take(self, declared: Declarations) -> None:
+        """Go by other declarations, unless the disk is full; then the next start does."""
+        assert self.many is not None
+        with contextlib.suppress(UnavailableError):
+            take(self.many, declared)
+
+    # What checks look at
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the agent has all bandits."""
+        return self.bandits is None or self.bandits.replicas.keys() >= {*NUMBERS.values()}
+
+    def own_totals(self) -> tuple[list[int], list[float]]:
+        """Return rewards handed in here and their sums, by option."""
+        counts, sums = [0] * len(OPTIONS), [0.0] * len(OPTIONS)
+        for replica, options in self._options():
+            handed_in = replica.own_counts.tolist(), replica.own_sums.tolist()
+            for place, at in options:
+                counts[at] += handed_in[0][place]
+                sums[at] += handed_in[1][place]
+        return counts, sums
+
+    def known(self) -> Vector:
+        """Return what the agent knows: sums by option, then pulls."""
+        found = np.zeros(2 * len(OPTIONS))
+        for replica, options in self._options():
+            estimate = replica.agent.estimate()
+            for place, at in options:
+                found[at] += estimate.sums[place]
+                found[len(OPTIONS) + at] += estimate.counts[place]
+        return found
+
+    def _options(self) -> Iterator[tuple[Replica, list[tuple[int, int]]]]:
+        """Yield the states of all bandits, with the places of their arms and of the options.
+
+        Arms that a liar has made up are no options.
+        """
+        if self.bandits is None:
+            yield self.replica, [(at, at) for at in range(len(ARMS))]
+            return
+        for bandit, replica in self.bandits.replicas.items():
+            places = PLACES[bandit]
+            arms = enumerate(replica.arms)
+            yield replica, [(place, places[arm]) for place, arm in arms if arm in places]
+
+    def answer(self, told: Callable[[bool], None]) -> None:
+        """Tell whether all that was asked so far may be acknowledged, once that is certain."""
+        if self.commit is None:
+            told(True)
+        else:
+            self.commit.wait(lambda error: told(error is None))
+
+    @property
+    def replicas(self) -> Mapping[int, Replica]:
+        """The states of all bandits, by number."""
+        return {BANDIT: self.replica} if self.bandits is None else self.bandits.replicas
+
+    @property
+    def gossips(self) -> dict[int, Gossip]:
+        """What is said of all bandits, by number."""
+        if isinstance(self.node, ManyNode):
+            return {number: talk.gossip for number, talk in self.node.talks.talks.items()}
+        return {BANDIT: self.node.gossip}
+
+    def held(self) -> dict[Entry, float]:
+        """Return the versions of the entries that the agent knows, where there are any."""
+        return {
+            (bandit, number): version
+            for bandit, gossip in self.gossips.items()
+            if gossip.entries is not None
+            for number, version in gossip.entries.machine.held().items()
+        }
+
+    def tick_of(self, option: int | None) -> int:
+        """Return the time by which pulls of an option are forgotten."""
+        replica = self.replica
+        if self.bandits is not None and option is not None:
+            replica = self.bandits.replicas.get(NUMBERS[OPTIONS[option].bandit], replica)
+        machine = getattr(replica.agent, "machine", None)
+        return machine.clock if isinstance(machine, ClockedMachine) else 0
+
+    def author_of(self, entry: Entry) -> float:
+        """Return whose entry it is, as far as this agent knows."""
+        bandit, number = entry
+        return self.gossips[bandit].claims.owners.get(number, author_of(number))
+
+    def beat(self) -> None:
+        """Do what the runtime does once a second."""
+        self.clock.follow()
+        self.node.beat()
+
+    def watch(self) -> None:
+        """Look for the journal where it was."""
+        with contextlib.suppress(DiskError):
+            self.journal.check()
