@@ -18,7 +18,8 @@ BIN = Path(sys.executable).parent
 def tree(tmp_path: Path) -> Path:
     """A copy of the source to spoil."""
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=ignore)
+    for folder in ("src", "benchmarks"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignore)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
@@ -105,6 +106,8 @@ def test_mypy_is_strict(tree: Path) -> None:
         ("core/spoiled.py", "import coopbandits.network", "core.spoiled -> coopbandits.network"),
         ("network/spoiled.py", "import coopbandits.sim", "network.spoiled -> coopbandits.sim"),
         ("plots/spoiled.py", "import coopbandits.results", "plots.spoiled -> coopbandits.results"),
+        ("cli/spoiled.py", "import benchmarks.engine", "cli.spoiled -> benchmarks.engine"),
+        ("testing/spoiled.py", "import tests.torture", "testing.spoiled -> tests"),
     ],
 )
 def test_imports_point_one_way(tree: Path, module: str, line: str, broken: str) -> None:

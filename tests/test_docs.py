@@ -5,6 +5,7 @@ Run as a program, this file writes the outputs that pages show anew: ``python te
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import doctest
@@ -24,6 +25,7 @@ import pytest
 import typer
 
 import coopbandits as cb
+from benchmarks.__main__ import make_parser as benchmark_parser
 from coopbandits.cli import app
 from coopbandits.core import AGGREGATIONS, INDICES, LINEAR_INDICES, parse_policy
 from coopbandits.core.aggregate import CENTRAL_AGGREGATIONS
@@ -32,6 +34,7 @@ from coopbandits.experiments.suite import make_plan
 from coopbandits.network import parse_faults, parse_graph
 from coopbandits.problems import make_problem, parse_means
 from coopbandits.sim import parse_clocks
+from tests.torture.__main__ import make_parser as torture_parser
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -222,6 +225,27 @@ def test_shell_commands_parse(words: list[str]) -> None:
     for key, parse in (("means", parse_means), ("faults", parse_faults), ("clocks", parse_clocks)):
         if key in given:
             parse(given[key])
+
+
+@pytest.mark.parametrize(
+    ("module", "parser"),
+    [("benchmarks", benchmark_parser()), ("tests.torture", torture_parser())],
+)
+def test_commands_of_a_checkout_parse(module: str, parser: argparse.ArgumentParser) -> None:
+    found = {
+        span
+        for page in PAGES
+        for span in re.findall(rf"\bpython -m {module} ([^`\n]+)", page.read_text())
+    }
+    assert found
+    for span in found:
+        parser.parse_args(shlex.split(span))
+
+
+def test_the_page_on_torture_has_all_options() -> None:
+    option = r"(?<![-\w])--[a-z][-a-z]+"
+    told = set(re.findall(option, (ROOT / "docs/fleet/torture.md").read_text()))
+    assert told == set(re.findall(option, torture_parser().format_help())) - {"--help"}
 
 
 def test_the_page_on_policies_shows_their_constants() -> None:

@@ -86,5 +86,6 @@ def test_the_source_distribution_has_what_tests_need_and_no_remains(folder: Path
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"Makefile", "LICENSE", "pyproject.toml", "packages/agent/pyproject.toml"} <= names
     assert {"src/coopbandits/py.typed", "tests/install/test_wheels.py", "docs/index.md"} <= names
+    assert {"tests/torture/__main__.py", "benchmarks/__main__.py"} <= names
     remains = ("__pycache__", "_build/", ".venv", ".egg-info", ".nbi", ".nbc")
     assert [name for name in names if any(part in name for part in remains)] == []

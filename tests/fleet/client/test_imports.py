@@ -1,4 +1,4 @@
-"""What a client loads; `coopbandits bench --fleet` tells what that, and a call, cost."""
+"""What a client loads; `python -m benchmarks --fleet` shows what that, and a call, cost."""
 
 from __future__ import annotations
 
