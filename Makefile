@@ -19,27 +19,37 @@ run: $(VENV)/.base
 demo: $(VENV)/.demo
 	$(BIN)/coopbandits demo --out $(OUT)/demo $(DEMO)
 
-# Agents are covered by their own tests alone, and kernels are compiled before: counting lines while
-# agents play, or while kernels are compiled, takes minutes. The two steps together run what plain
-# `pytest` runs. In the first many tests wait for real agents and processes, so it has more workers
-# than there are cores; workers take tests from each other at the end.
-# Lines of the others are counted by `make coverage`, which takes a quarter more time.
-OTHERS = adapters cli dashboard demo experiments fleet network page plots problems results sim testing theory
-PYTEST = $(BIN)/python -m pytest --dist worksteal --durations=20
+# Tests come in tiers, by their marks:
+#   make test       everything unmarked: units, contracts, a covering set of every product, a smoke test per slow feature
+#   make test-slow  marked `slow`: full products, oracles, statistics, browsers, notebooks; SHARD=2/4 for a part
+#   make coverage   lines and branches of what plays nothing (marked `plays`); all of `core`, 90 % of the rest
+#   make test-chaos, soak, mutants, torture, fuzz, matrix: each a table of its own, see CONTRIBUTING
+#   make check      formatting, lint, types, imports; runs beside the preparation of `make test`
+# Many tests wait for real agents and processes, so there are more workers than cores; workers take
+# tests from each other at the end. Byte code and kernels are compiled once, not by every worker.
+PYTEST = $(BIN)/python -m pytest -n 3 --dist worksteal
 STARTED := $(shell date +%s)
+TOOK = seconds=$$(($$(date +%s) - $(STARTED))); echo "make $@ took $$((seconds / 60)) min $$((seconds % 60)) s"
 
-test: export OPENBLAS_NUM_THREADS = 1
+test test-slow coverage: export OPENBLAS_NUM_THREADS = 1
 test: $(VENV)/.dev
 	$(MAKE) -j2 check $(VENV)/.kernels
-	$(PYTEST) -n 4 -m "not counted and not slow and not chaos"
-	$(PYTEST) -n 2 -m "counted and not slow and not chaos" tests/core --cov=coopbandits.core --cov-fail-under=100
-	@seconds=$$(($$(date +%s) - $(STARTED))); echo "make test took $$((seconds / 60)) min $$((seconds % 60)) s"
+	$(PYTEST) --durations=20
+	@$(TOOK)
+
+test-slow: $(VENV)/.dev $(VENV)/.kernels
+	$(PYTEST) -m slow -v -rP --durations=50 $(if $(SHARD),--shard $(SHARD))
+	@$(TOOK)
+
+# Counting lines while agents play, or while kernels are compiled, takes minutes: agents of `core` are
+# covered by their own tests.
+OTHERS = adapters cli dashboard demo evaluate experiments fleet literature models network page plots problems results sim testing theory
+UNPLAYED = $(PYTEST) -m "not plays and not slow and not chaos"
 
 coverage: $(VENV)/.dev $(VENV)/.kernels
-	$(PYTEST) -n 2 -m "not plays and not slow and not chaos" tests --ignore=tests/core $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
-
-test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -m slow -s
+	$(UNPLAYED) tests/core --cov=coopbandits.core --cov-fail-under=100
+	$(UNPLAYED) tests --ignore=tests/core $(OTHERS:%=--cov=coopbandits.%) --cov-fail-under=90
+	@$(TOOK)
 
 # Real agents in network namespaces, for ten minutes; COOPBANDITS_CHAOS_SECONDS tells otherwise.
 test-chaos: $(VENV)/.dev
@@ -78,6 +88,7 @@ $(VENV)/.matrix: $(VENV)/.dev
 	touch $@
 
 $(VENV)/.kernels: $(VENV)/.dev $(shell find src -name '*.py')
+	$(BIN)/python -m pytest --collect-only -q >$@.log 2>&1 || { cat $@.log; exit 1; }
 	$(BIN)/python -m tests.compile_kernels
 	touch $@
 
