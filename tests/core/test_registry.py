@@ -145,8 +145,7 @@ def test_numbers_out_of_arrays_are_spelled_like_others(gamma: Any) -> None:
 @pytest.mark.parametrize("name", ["coop-ucb", "coop-ucb2", "coop-ucl"])
 @pytest.mark.parametrize("rest", ["", ":"])
 def test_a_setting_without_default_must_be_written(name: str, rest: str) -> None:
-    sentence = f"^policy {name}.*gamma.*{name}:gamma=1.01"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=f"^policy {name}.*gamma.*{name}:gamma=1.01"):
         parse_policy(name + rest)
 
 
@@ -228,6 +227,5 @@ class Picky(IndependentUCB):
 
 
 def test_errors_of_other_peoples_settings_become_a_sentence() -> None:
-    sentence = f"{__name__}:Picky.*ArithmeticError: below zero"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=f"{__name__}:Picky.*ArithmeticError: below zero"):
         parse_policy(f"{__name__}:Picky:constant=-1")

@@ -150,8 +150,7 @@ def test_deviations_within_tolerance_are_accepted() -> None:
 
 
 def test_unknown_weights_suggest_the_nearest() -> None:
-    sentence = "'metropolys'.*'metropolis'"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=r"'metropolys'.*'metropolis'"):
         Network(PAIR, "metropolys")
 
 

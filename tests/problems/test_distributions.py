@@ -184,7 +184,7 @@ def test_spelled(text: str, problem: Problem) -> None:
         ("mixture", r"mixture.*\bparts\b"),
         ("mixture:0.5*gaussian:1,2", r"weights.* 0\.5\b.* 1\b"),
         ("mixture:0*gaussian:1,2+1*gaussian:1,2", r"weights.* 0\.0\b"),
-        ("2 and 3 arms", "of a mixture have 2 and 3 arms; give all"),
+        ("mixture:0.5*gaussian:1,2+0.5*gaussian:1,2,3", "2 and 3 arms"),
     ],
 )
 def test_refused(text: str, sentence: str) -> None:

@@ -204,7 +204,7 @@ def test_files_cut_short(make: Make, tmp_path: Path, name: str, part: float) -> 
     (tmp_path / name).write_bytes(content[: int(part * len(content))])
     with pytest.raises(InputError, match=re.escape(name)) as caught:
         Result.load(tmp_path)
-    assert sentence(caught).endswith("run it again")
+    assert "run it again" in sentence(caught)
 
 
 def test_every_damage_to_the_numbers_is_noticed(make: Make, tmp_path: Path) -> None:
@@ -234,8 +234,8 @@ def test_every_damage_to_the_numbers_is_noticed(make: Make, tmp_path: Path) -> N
         ('{"format": 1, "settings": 3}', "cannot be read"),
         ("[" * 100_000, "cannot be read"),
         ('{"format": 2}', r"format 2\b.*format 1\b"),
-        (r"3\.4", "wrote it: 3.4"),
-        ("format 'x'", "has format 'x'"),
+        ('{"format": 9, "versions": {"coopbandits": "3.4"}}', r"3\.4"),
+        ('{"format": "x", "versions": 5}', "format 'x'"),
     ],
 )
 def test_meta_that_is_no_meta(make: Make, tmp_path: Path, text: str, message: str) -> None:

@@ -63,7 +63,7 @@ def test_the_rounds_that_are_said_to_fit_are_played(capsys: pytest.CaptureFixtur
     rounds = int(said.partition("for about ")[2].split()[0])
     assert choose("auto", task(Fixed(), "cycle:1000", rounds, runs=100)) is reference.ENGINE
     noted = " ".join(capsys.readouterr().err.split())
-    assert noted.endswith("about 4 hours")
+    assert "about 4 hours" in noted
 
 
 def test_what_is_compiled_is_never_refused() -> None:

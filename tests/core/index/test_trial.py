@@ -244,8 +244,7 @@ class DrawingAll(Own):
     ],
 )
 def test_draws_that_no_seed_tells_are_refused(index: Index, name: str) -> None:
-    sentence = f"^{name} of index.*again"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=f"^{name} of index.*again"):
         try_index(index, (2.0,), registers())
 
 

@@ -28,8 +28,7 @@ def test_gamma_has_no_default(kind: Any) -> None:
 
 @pytest.mark.parametrize(("form", "near"), [("close", "closed"), ("langren", "landgren")])
 def test_unknown_forms_of_epsilon_c_get_the_nearest(form: str, near: str) -> None:
-    sentence = f"epsilon_c.*'{form}'.*'{near}'"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=f"epsilon_c.*'{form}'.*'{near}'"):
         CoopUCB(2.0, epsilon_c=form)
 
 

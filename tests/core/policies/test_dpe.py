@@ -179,7 +179,7 @@ def test_messages_that_cannot_be(message: list[float], sentence: str) -> None:
         ({"stamp": -1}, "stamp.*-1"),
         ({"open_pulls": [-1, 0, 0]}, "open_pulls.*-1"),
         ({"agent_id": 2}, r"agent_id 2\b.* 0\b"),
-        ({"policy": "'dpe2:family=bernoulli'"}, "state has policy"),
+        ({"policy": "dpe2:family=bernoulli"}, "'dpe2:family=bernoulli'"),
         ({"more": 1}, "'more'"),
     ],
 )

@@ -40,8 +40,7 @@ def test_the_memory_that_would_be_needed_is_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "MOST_BYTES", 108_000)
     find_balls(network, 3)
     monkeypatch.setattr(module, "MOST_BYTES", 107_999)
-    sentence = r"hop limit 3\b.* 1000 agents.* 0\.000108 GB"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=r"hop limit 3\b.* 1000 agents.* 0\.000108 GB"):
         find_balls(network, 3)
 
 
