@@ -34,10 +34,8 @@ def test_without_its_library_an_environment_says_what_to_install(
 ) -> None:
     code = f"import sys; sys.modules[{library!r}] = None; {statement}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1] == (
-        f"coopbandits.core.errors.InputError: {missing} is not installed; install it with: "
-        f"pip install 'coopbandits[{extra}]'"
-    )
+    last = done.stderr.splitlines()[-1]
+    assert missing in last and f"pip install 'coopbandits[{extra}]'" in last
 
 
 def test_policies_are_listed_without_their_libraries() -> None:

@@ -101,11 +101,11 @@ def test_environments_side_by_side_have_their_own_luck() -> None:
     [
         (
             {"others": "central-ucb"},
-            "others is 'central-ucb'; give a policy that every agent plays",
+            "others.* 'central-ucb'",
         ),
-        ({"others": 3}, "others is 3; give a policy that every agent plays"),
-        ({"agent": "z"}, "unknown agent 'z'; known are 0, 1"),
-        ({"problem": "bernoulli"}, "problem bernoulli has no means; give it"),
+        ({"others": 3}, r"others.* 3\b"),
+        ({"agent": "z"}, r"'z'.* 0, 1\b"),
+        ({"problem": "bernoulli"}, "bernoulli.*means"),
         ({"network": 4}, "network is 4"),
     ],
 )
@@ -117,11 +117,11 @@ def test_bad_settings_are_one_sentence(settings: dict[str, Any], sentence: str) 
 
 def test_bad_steps_are_one_sentence() -> None:
     env = SingleBanditEnv("bernoulli:0.9,0.5", horizon=1)
-    with pytest.raises(cb.InputError, match=r"has not begun; call reset\(\)"):
+    with pytest.raises(cb.InputError, match=r"reset\(\)"):
         env.step(0)
     env.reset(seed=0)
-    with pytest.raises(cb.InputError, match="action is 2; it must be a whole number from 0 to 1"):
+    with pytest.raises(cb.InputError, match=r"action.* 2\b.* 0 to 1\b"):
         env.step(2)
     env.step(1)
-    with pytest.raises(cb.InputError, match=r"is over after 1 rounds; call reset\(\)"):
+    with pytest.raises(cb.InputError, match=r"1 rounds.*reset\(\)"):
         env.step(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -123,24 +124,24 @@ untyped: Any = MABWiser
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: untyped(), r"MABWiser has no learner; write MABWiser\(learner=…\)"),
-        (lambda: MABWiser("UCB"), "unknown learner of mabwiser 'UCB'; known are .*UCB1"),
+        (lambda: untyped(), r"MABWiser\(learner="),
+        (lambda: MABWiser("UCB"), "mabwiser 'UCB'.*UCB1"),
         (
             lambda: MABWiser("UCB1", tau=1),
-            "unknown setting of mabwiser's UCB1 'tau'; known are alp",
+            "UCB1 'tau'.*alpha",
         ),
         (lambda: MABWiser("UCB1", alpha=-1), "mabwiser.*UCB1.*alpha"),
         (lambda: untyped("EpsilonGreedy", epsilon="x"), "mabwiser.*EpsilonGreedy"),
-        (lambda: MABWiser("LinUCB"), "mabwiser's LinUCB learns from contexts.*such as UCB1"),
-        (lambda: River("UCB1"), "unknown learner of river 'UCB1'; known are .*UCB"),
-        (lambda: River("LinUCBDisjoint"), "unknown learner of river 'LinUCBDisjoint'"),
-        (lambda: River("UCB"), "river's UCB has no delta; give it, delta=…"),
-        (lambda: River("Exp3", gamma=0.1, delta=1), "unknown setting of river's Exp3 'delta'"),
-        (lambda: River("BayesUCB", burn_in=1), "policy river:.*,burn_in=1 cannot update"),
-        (lambda: River("ThompsonSampling"), "river's ThompsonSampling has no reward_obj; give it"),
+        (lambda: MABWiser("LinUCB"), "LinUCB.*UCB1"),
+        (lambda: River("UCB1"), "river 'UCB1'.*UCB"),
+        (lambda: River("LinUCBDisjoint"), "river 'LinUCBDisjoint'"),
+        (lambda: River("UCB"), "UCB.*delta="),
+        (lambda: River("Exp3", gamma=0.1, delta=1), "Exp3 'delta'"),
+        (lambda: River("BayesUCB", burn_in=1), "river:.*,burn_in=1"),
+        (lambda: River("ThompsonSampling"), "ThompsonSampling.*reward_obj"),
         (
             lambda: River("ThompsonSampling", reward_obj="beta"),
-            "unknown reward_obj of river 'beta'; known are Beta, Gaussian; did you mean 'Beta'",
+            "'beta'.*Beta, Gaussian.*'Beta'",
         ),
     ],
 )
@@ -159,7 +160,7 @@ def test_bad_settings_are_one_sentence(make: Any, sentence: str) -> None:
     ids=lambda policy: policy.spelling,
 )
 def test_rewards_that_do_not_suit_a_learner_are_refused(policy: cb.Policy) -> None:
-    with pytest.raises(cb.InputError, match=f"policy {policy.spelling} cannot update"):
+    with pytest.raises(cb.InputError, match=re.escape(policy.spelling)):
         cb.simulate(cb.GaussianBandit([1, 0]), NETWORK, policy, 20, engine="reference")
 
 
@@ -167,12 +168,12 @@ def test_an_agent_says_what_it_cannot_do() -> None:
     view = cb.LocalView(0, 1.0, {}, num_arms=3, random_word=5)
     agent = MABWiser("UCB1").make_agent(view)
     for call in (agent.export_state, lambda: agent.restore_state({})):
-        with pytest.raises(cb.InputError, match="cannot be exported or restored; it plays in sim"):
+        with pytest.raises(cb.InputError, match="exported"):
             call()
-    with pytest.raises(cb.InputError, match="learners of mabwiser choose among all arms"):
+    with pytest.raises(cb.InputError, match="mabwiser"):
         agent.choose(0, [1])
     assert River("RandomPolicy").make_agent(view).choose(0, [1]) == 1
-    with pytest.raises(cb.InputError, match="random_word of agent 0 is 0; policy river"):
+    with pytest.raises(cb.InputError, match=r"random_word.*agent 0.* 0\b"):
         River("RandomPolicy").make_agent(cb.LocalView(0, 1.0, {}, num_arms=3))
 
 
@@ -183,11 +184,8 @@ def test_without_its_library_a_policy_says_what_to_install(
     for module in [name for name in sys.modules if name.partition(".")[0] == library]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(cb.InputError) as raised:
+    with pytest.raises(cb.InputError, match=rf"pip install 'coopbandits\[{library}\]'"):
         cb.parse_policy(f"{library}:learner=UCB")
-    assert str(raised.value) == (
-        f"{library} is not installed; install it with: pip install 'coopbandits[{library}]'"
-    )
 
 
 class Stubborn:
@@ -227,7 +225,7 @@ class WanderingPolicy(LearnerPolicy):
 
 
 def test_a_learner_that_pulls_what_does_not_exist_is_named() -> None:
-    with pytest.raises(cb.InputError, match=r"policy .* pulled 2; it must pull one of \[0, 1\]"):
+    with pytest.raises(cb.InputError, match=r"2\b.*\[0, 1\]"):
         WanderingPolicy()
 
 

@@ -125,11 +125,11 @@ def test_without_a_seed_one_is_drawn_and_told() -> None:
     [
         (
             {"0": 0},
-            "actions must name every agent once, '1' is missing or unknown; agents are 0, 1",
+            r"'1'.* 0, 1\b",
         ),
-        ({"0": 0, "1": 0, "x": 1}, "actions must name every agent once, 'x' is missing"),
-        ({"0": 0, "1": 2}, r"action of agent '1' is 2; it must lie in Discrete\(2\)"),
-        ({"0": 0, "1": 0.5}, r"action of agent '1' is 0.5; it must lie in Discrete\(2\)"),
+        ({"0": 0, "1": 0, "x": 1}, r"'x'.* 0, 1\b"),
+        ({"0": 0, "1": 2}, r"'1'.* 2\b.*Discrete\(2\)"),
+        ({"0": 0, "1": 0.5}, r"'1'.* 0\.5\b.*Discrete\(2\)"),
     ],
 )
 def test_impossible_actions_change_nothing(actions: dict[str, Any], sentence: str) -> None:
@@ -142,25 +142,25 @@ def test_impossible_actions_change_nothing(actions: dict[str, Any], sentence: st
 
 def test_an_episode_has_a_beginning_and_an_end() -> None:
     env = ParallelBanditEnv("bernoulli:0.9,0.5", "path:2", 1)
-    with pytest.raises(cb.InputError, match=r"has not begun; call reset\(\) before step\(\)"):
+    with pytest.raises(cb.InputError, match=r"reset\(\)"):
         env.step({"0": 0, "1": 0})
-    with pytest.raises(cb.InputError, match=r"has not begun; call reset\(\) before state\(\)"):
+    with pytest.raises(cb.InputError, match=r"reset\(\)"):
         env.state()
     env.reset(seed=0)
     env.step({"0": 0, "1": 0})
     assert env.agents == []
-    with pytest.raises(cb.InputError, match=r"is over after 1 rounds; call reset\(\)"):
+    with pytest.raises(cb.InputError, match=r"1 rounds.*reset\(\)"):
         env.step({"0": 0, "1": 0})
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"network": nx.path_graph(2)}, r"wrap a graph as cb.Network\(graph\)"),
-        ({"problem": 3}, "problem is 3; give one such as"),
-        ({"horizon": 0}, "horizon is 0; it must be a whole number"),
-        ({"shuffle_arms": 1}, "shuffle_arms is 1; it must be true or false"),
-        ({"message_size": -1}, "message_size is -1; it must be a whole number, at least 0"),
+        ({"network": nx.path_graph(2)}, r"cb\.Network\(graph\)"),
+        ({"problem": 3}, r"problem.* 3\b"),
+        ({"horizon": 0}, r"horizon.* 0\b"),
+        ({"shuffle_arms": 1}, r"shuffle_arms.* 1\b"),
+        ({"message_size": -1}, r"message_size.* -1\b"),
     ],
 )
 def test_bad_settings_are_one_sentence(settings: dict[str, Any], sentence: str) -> None:
@@ -171,21 +171,19 @@ def test_bad_settings_are_one_sentence(settings: dict[str, Any], sentence: str) 
 
 def test_bad_arguments_are_one_sentence() -> None:
     env = ParallelBanditEnv("bernoulli:0.9,0.5", "path:2")
-    with pytest.raises(cb.InputError, match="seed is -1; it must be a whole number, at least 0"):
+    with pytest.raises(cb.InputError, match=r"seed.* -1\b"):
         env.reset(seed=-1)
-    with pytest.raises(cb.InputError, match="unknown agent '7'; known are 0, 1"):
+    with pytest.raises(cb.InputError, match=r"'7'.* 0, 1\b"):
         env.neighbors("7")
 
 
 @pytest.mark.parametrize("problem", ["linear:theta=1,0.5,num_arms=3", cb.LinearBandit([1.0], 3)])
 def test_features_are_refused(problem: cb.Problem | str) -> None:
-    with pytest.raises(
-        cb.InputError, match=r"an environment tells agents no features, and rewards"
-    ):
+    with pytest.raises(cb.InputError, match="features"):
         ParallelBanditEnv(problem, "cycle:5", horizon=HORIZON)
 
 
 def test_worlds_are_refused() -> None:
     world = cb.drift(cb.GaussianBandit([1.0, 0.8]), switch_every=5)
-    with pytest.raises(cb.InputError, match="takes a plain problem, not a world"):
+    with pytest.raises(cb.InputError, match="world"):
         ParallelBanditEnv(world, "cycle:5", horizon=HORIZON)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import sys
@@ -116,7 +117,7 @@ def test_a_version_is_a_checkout_or_a_python(tmp_path: Path) -> None:
     assert version_at(HERE.parent).sources == str(HERE)
     assert version_at(HERE.parent).environment["PYTHONPATH"] == str(HERE)
     assert version_at(Path(sys.executable)) == Version(sys.executable)
-    with pytest.raises(InputError, match="neither a source tree of coopbandits nor a Python"):
+    with pytest.raises(InputError, match=re.escape(str(tmp_path))):
         version_at(tmp_path)
 
 
@@ -124,7 +125,7 @@ def test_a_server_that_does_not_start_is_told(tmp_path: Path) -> None:
     broken = tmp_path / "coopbandits"
     broken.mkdir()
     (broken / "__init__.py").write_text("raise SystemExit('out of order')")
-    with pytest.raises(FleetError, match="does not serve: out of order"):
+    with pytest.raises(FleetError, match="out of order"):
         agent(version_at(tmp_path), "process", 2).__enter__()
 
 

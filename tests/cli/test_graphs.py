@@ -43,7 +43,7 @@ def test_graph_options_count(call: Call) -> None:
 
 def test_graph_warns_of_a_short_horizon(call: Call) -> None:
     out = call("graph", "path:50", "--horizon", "100").out
-    assert re.search(r"warning: a stage takes C = \d+ rounds, more than the horizon of 100", out)
+    assert re.search(r"C = \d+ rounds.* 100\b", out)
     assert "warning" not in call("graph", "path:50", "--horizon", "100000").out
 
 
@@ -51,18 +51,18 @@ def test_graph_warns_of_two_sides(call: Call, tmp_path: Path) -> None:
     edges = "".join(f"{i} {200 + j}\n" for i in range(200) for j in range(200))
     (tmp_path / "sides.txt").write_text(edges)
     out = call("graph", str(tmp_path / "sides.txt")).out
-    assert "warning: the mixing matrix is nearly periodic" in out
+    assert "nearly periodic" in out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("graph", "gird:3x3"), "unknown graph 'gird'; .* did you mean 'grid'?"),
-        (("graph", "grid:3"), "graph 'grid:3' is malformed; write grid:ROWSxCOLUMNS"),
-        (("graph", "cycle:4", "--weights", "metropols"), "'metropols'.* did you mean 'metropolis'"),
-        (("graph", "cycle:4", "--arms", "0"), "num_arms is 0; it must be at least 1"),
+        (("graph", "gird:3x3"), "'gird'.*'grid'"),
+        (("graph", "grid:3"), "'grid:3'.*grid:ROWSxCOLUMNS"),
+        (("graph", "cycle:4", "--weights", "metropols"), "'metropols'.*'metropolis'"),
+        (("graph", "cycle:4", "--arms", "0"), r"num_arms.* 0\b"),
         (("graph", "nowhere.graphml"), "nowhere.graphml"),
-        (("graph", "x[/b]"), r"graph file 'x\[/b\]' has an unknown ending"),
+        (("graph", "x[/b]"), r"'x\[/b\]'"),
     ],
 )
 def test_bad_graphs(call: Call, arguments: tuple[str, ...], message: str) -> None:
@@ -83,7 +83,7 @@ def test_bounds(call: Call) -> None:
 def test_bounds_outside_their_assumptions(call: Call) -> None:
     outcome = call("bounds", "--graph", "grid:10x10", "--policy", "dducb")
     assert outcome.status == 0
-    assert "proven for bonus_factor=4; this policy has 2" in outcome.out
+    assert "bonus_factor=4" in outcome.out
     refused(call("bounds", "--graph", "grid:10x10", "--gamma", "1"))
 
 
@@ -95,7 +95,7 @@ def test_how_fast_to_forget(call: Call) -> None:
     assert rows["UCB, each agent alone"][-2:] == ["0.995436", "220"]
     assert rows["UCB on a tree or a flood"][-2:] == ["0.979588", "49"]
     assert rows["Thompson sampling on a tree or a flood"][-2:] == ["0.994897", "196"]
-    assert "forgets faster than it hears" in " ".join(rows["DDUCB"])
+    assert "forgets faster" in " ".join(rows["DDUCB"])
     assert "changes is 0" in refused(call(*asked, "--changes", "0"))
 
 
@@ -134,10 +134,10 @@ def test_animate_what_was_asked_for(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--out news.mp4", "unknown kind of animation 'mp4'; known are gif, html"),
-        ("--source 8", "agent 8 does not exist; agents are numbered 0 to 7"),
-        ("--rounds x", "--rounds is 'x'; it must be a whole number"),
-        ("--aggregation tree-sms", "did you mean 'tree-sums'"),
+        ("--out news.mp4", "gif, html"),
+        ("--source 8", "0 to 7"),
+        ("--rounds x", "--rounds is 'x'"),
+        ("--aggregation tree-sms", "'tree-sums'"),
     ],
 )
 def test_animate_bad_input(call: Call, options: str, message: str) -> None:

@@ -37,7 +37,7 @@ def test_settings_are_spelled_as_everywhere(call: Call) -> None:
     silent = call("models", "pull-or-tell:eagerness=0", "--runs", "1", "--horizon", "50")
     assert silent.out.splitlines()[0] == "pull-or-tell:eagerness=0"
     assert silent.out.splitlines()[-1].split() == ["bits", "sent", "0"]
-    assert "did you mean 'tdfs'?" in refused(call("models", "tdsf"))
+    assert "'tdfs'" in refused(call("models", "tdsf"))
     wrong = refused(call("models", "one-observer:agent=1"))
     assert wrong.startswith("error: unknown setting of model one-observer 'agent'")
 

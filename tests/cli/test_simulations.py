@@ -95,9 +95,9 @@ def test_simulate_with_faults_and_clocks(call: Call, tmp_path: Path) -> None:
     settings = Result.load(tmp_path).meta["settings"]
     assert (settings["faults"], settings["clocks"]) == ("loss=0.3", "poisson:ratio=4")
     again = ("simulate", *SMALL, "--policy", "ucb-network", "--out", str(tmp_path))
-    assert "holds a result of other settings" in refused(call(*again))
-    assert "did you mean 'loss'" in refused(call(*again, "--faults", "los=0.3"))
-    assert "did you mean 'poisson'" in refused(call(*again, "--clocks", "poison"))
+    assert "other settings" in refused(call(*again))
+    assert "'loss'" in refused(call(*again, "--faults", "los=0.3"))
+    assert "'poisson'" in refused(call(*again, "--clocks", "poison"))
 
 
 def test_a_folder_of_other_settings_is_left_alone(call: Call, tmp_path: Path) -> None:
@@ -105,29 +105,29 @@ def test_a_folder_of_other_settings_is_left_alone(call: Call, tmp_path: Path) ->
     assert call(*simulate).status == 0
     assert call(*simulate).status == 0
     before = (tmp_path / "meta.json").read_bytes()
-    assert "holds a result of other settings" in refused(call(*simulate, "--seed", "1"))
+    assert "other settings" in refused(call(*simulate, "--seed", "1"))
     assert (tmp_path / "meta.json").read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--policy", "ddcub"), "unknown policy 'ddcub'; .* did you mean 'dducb'?"),
-        (("--policy", "dducb:etta=3"), "unknown setting of policy dducb 'etta'.* mean 'eta'"),
-        (("--policy", "dducb", "--graph", "cylce:4"), "did you mean 'cycle'"),
-        (("--policy", "dducb", "--means", "1,x"), "part 'x' is no number; write numbers"),
+        (("--policy", "ddcub"), "'ddcub'.*'dducb'"),
+        (("--policy", "dducb:etta=3"), "dducb 'etta'.*'eta'"),
+        (("--policy", "dducb", "--graph", "cylce:4"), "'cylce'.*'cycle'"),
+        (("--policy", "dducb", "--means", "1,x"), "'x'.*number"),
         (("--policy", "dducb", "--sigma", "-1"), "sigma is -1"),
         (
             ("--policy", "dducb", "--horizon", "0"),
-            "horizon is 0; it must be a whole number, at least 1",
+            r"horizon.* 0\b",
         ),
-        (("--policy", "dducb", "--runs", "0"), "runs is 0; it must be a whole number, at least 1"),
+        (("--policy", "dducb", "--runs", "0"), r"runs.* 0\b"),
         (
             ("--policy", "dducb", "--seed", "-1"),
-            "seed is -1; it must be a whole number, at least 0",
+            r"seed.* -1\b",
         ),
-        (("--policy", "dducb", "--engine", "tpu"), "unknown engine 'tpu'"),
-        (("--policy", "dducb", "--policy", "dducb"), "policy dducb was given twice"),
+        (("--policy", "dducb", "--engine", "tpu"), "'tpu'"),
+        (("--policy", "dducb", "--policy", "dducb"), "dducb.*twice"),
     ],
 )
 def test_bad_simulations(
@@ -144,9 +144,9 @@ def test_a_file_in_the_place_of_the_folder_is_refused_at_once(
 ) -> None:
     (tmp_path / "file").write_text("mine")
     out = str(tmp_path / name)
-    sentence = f"error: --out is {out!r}, but {tmp_path / 'file'} is a file; give a folder"
-    assert refused(call("simulate", *SMALL, "--policy", "dducb", "--out", out)) == sentence
-    assert refused(call(*experiment[:2], "--out", out)) == sentence
+    for words in (("simulate", *SMALL, "--policy", "dducb"), experiment[:2]):
+        message = refused(call(*words, "--out", out))
+        assert f"--out is {out!r}" in message and f"{tmp_path / 'file'} is a file" in message
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -159,7 +159,7 @@ def test_a_folder_without_rights_is_refused_at_once(
     )
     out = tmp_path / "new" / "out"
     found = refused(call("simulate", *SMALL, "--policy", "dducb", "--out", str(out)))
-    assert f"but nothing may be written in {tmp_path}; give another folder" in found
+    assert str(tmp_path) in found
     assert not out.parent.exists()
 
 
@@ -174,13 +174,13 @@ def test_reward_families_in_short(call: Call, tmp_path: Path) -> None:
         call("simulate", *world, "--problem", "bernoulli:means=0.5,0.4x2", "--out", out) == outcome
     )
     message = refused(call("simulate", *world, "--problem", "bernoulli:0.5,x", "--out", out))
-    assert "part 'x' is no number" in message
+    assert "'x'" in message
 
 
 def test_a_horizon_beyond_all_numbers_is_refused(call: Call, tmp_path: Path) -> None:
     arguments = ("--policy", "dducb", "--horizon", "1e30", "--out", str(tmp_path / "out"))
     message = refused(call("simulate", *SMALL[:4], *arguments))
-    assert message == "error: horizon is 1e+30; it must be at most 1e+15 rounds"
+    assert "1e+30" in message and "1e+15" in message
 
 
 def test_a_place_that_cannot_be_written(call: Call, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_place_that_cannot_be_written(call: Call, tmp_path: Path) -> None:
     outcome = call("simulate", *SMALL, "--policy", "dducb", "--out", out)
     assert "regret after 40 rounds" in outcome.out  # the work is not lost
     message = refused(outcome._replace(out=""))
-    assert re.search(f"cannot write {re.escape(out)}.*; make room there or choose another", message)
+    assert out in message
 
 
 @pytest.mark.parametrize("kept", [0, 2])
@@ -205,11 +205,11 @@ def test_simulate_interrupted(
     monkeypatch.setattr("coopbandits.cli.simulations.play", interrupted)
     outcome = call("simulate", *SMALL, "--policy", "dducb", "--out", str(tmp_path / "out"))
     assert outcome.status == 130
-    assert outcome.err.startswith(f"interrupted: kept {kept} of 5 runs; ")
+    assert f"kept {kept} of 5 runs" in outcome.err
     assert "Traceback" not in outcome.err
     folder = tmp_path / "out" / "partial-2-runs"
     if part is None:
-        assert outcome.err.endswith("; nothing was written\n")
+        assert "nothing was written" in outcome.err
         assert not (tmp_path / "out").exists()
     else:
         assert f"; written to {folder}: result.nc, meta.json" in outcome.err
@@ -330,8 +330,8 @@ def test_run_sets_a_failing_cell_aside(
     monkeypatch.setattr(module, "run_cell", flaky)
     outcome = call(*experiment, *dask)
     assert outcome.status == 1
-    sentence = "set aside: dducb on star:5, seed 0: RuntimeError: no [luck]"
-    assert outcome.err.splitlines()[-1] == sentence
+    sentence = "dducb on star:5, seed 0: RuntimeError: no [luck]"
+    assert sentence in outcome.err.splitlines()[-1]
     assert "Traceback" not in outcome.err
     assert outcome.out.count("regret after 40 rounds") == 2  # the rest is shown
     assert len(cells_of(tmp_path / "out")) == 2 * 3
@@ -339,7 +339,8 @@ def test_run_sets_a_failing_cell_aside(
 
     plays.clear()
     again = call(*experiment, *dask)
-    assert (again.status, again.err.splitlines()) == (1, [sentence])
+    assert (again.status, again.err.count("\n")) == (1, 1)
+    assert sentence in again.err
     assert plays == []
 
     monkeypatch.setattr(module, "run_cell", run_cell)
@@ -366,8 +367,7 @@ def test_run_interrupted(
     monkeypatch.setattr(Ledger, "store", store_and_stop)
     outcome = call(*experiment, *dask)
     assert (outcome.status, outcome.out) == (130, "")
-    sentence = f"interrupted: 1 of 4 cells are in {out}; re-run to resume\n"
-    assert outcome.err == sentence
+    assert f"1 of 4 cells are in {out}" in outcome.err
     before = cells_of(out)
 
     monkeypatch.setattr(Ledger, "store", store)
@@ -380,14 +380,14 @@ def test_run_interrupted(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--set", "horizn=5"), "unknown key in .*'horizn'.* did you mean 'horizon'"),
-        (("--set", "horizon"), "--set takes key=value, such as horizon=500; got 'horizon'"),
-        (("--workers", "0"), "workers is 0; it must be at least 1"),
-        (("--set", 'graphs=["cycle:4", "cycle:4"]'), "graphs holds 'cycle:4' twice; give each"),
-        (("--set", "seeds=[1, 2, 1]"), "seeds holds 1 twice; give each once"),
-        (("--set", 'faults=["none", "loss=0.1", "loss=.1"]'), "faults holds 'loss=0.1' twice"),
-        (("--set", "horizon=1.5"), "horizon holds 1.5; give whole numbers, at least 1"),
-        (("--dask", "tcp://127.0.0.1:1"), "no Dask scheduler answers at tcp://127.0.0.1:1; start"),
+        (("--set", "horizn=5"), "'horizn'.*'horizon'"),
+        (("--set", "horizon"), "--set.*horizon=500.*'horizon'"),
+        (("--workers", "0"), r"workers.* 0\b"),
+        (("--set", 'graphs=["cycle:4", "cycle:4"]'), "graphs.*'cycle:4' twice"),
+        (("--set", "seeds=[1, 2, 1]"), "seeds.* 1 twice"),
+        (("--set", 'faults=["none", "loss=0.1", "loss=.1"]'), r"faults.*'loss=0\.1' twice"),
+        (("--set", "horizon=1.5"), r"horizon.* 1\.5"),
+        (("--dask", "tcp://127.0.0.1:1"), r"tcp://127\.0\.0\.1:1\b"),
     ],
 )
 def test_bad_runs(
@@ -408,7 +408,7 @@ def test_bad_runs(
 
 def test_run_without_a_file(call: Call, tmp_path: Path) -> None:
     outcome = call("run", str(tmp_path / "nowhere.toml"), "--out", str(tmp_path / "out"))
-    assert re.search(r"cannot read .*nowhere\.toml: No such file", refused(outcome))
+    assert re.search(r"nowhere\.toml", refused(outcome))
 
 
 def test_worlds_are_spelled(call: Call, tmp_path: Path) -> None:
@@ -439,13 +439,13 @@ def test_when_to_stop_is_told(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--drift", "swich=5"), "unknown setting of drift 'swich'"),
-        (("--sites", "groups=1,0/0,1/1,1/0,0/1,2"), "group 4 has none of the 4 agents"),
-        (("--subsets", "0,5"), "subset 0 may play arm 5; arms are 0 to 1"),
-        (("--stop", "soon"), "stop is 'soon'; give a confidence such as 0.95"),
+        (("--drift", "swich=5"), "'swich'"),
+        (("--sites", "groups=1,0/0,1/1,1/0,0/1,2"), "group 4"),
+        (("--subsets", "0,5"), "arm 5"),
+        (("--stop", "soon"), "'soon'"),
         (
             ("--stop", "0.95"),
-            "staged-mixing does not certify distinct pulls; use a policy whose agents know",
+            "distinct pulls",
         ),
     ],
 )

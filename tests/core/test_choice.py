@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,12 +48,12 @@ def test_allowed_arms_are_respected_in_any_order() -> None:
 
 @pytest.mark.parametrize("allowed", [[-1, 0], [0, 4], [7]])
 def test_allowed_arms_out_of_range(allowed: list[int]) -> None:
-    with pytest.raises(InputError, match=r"allowed arms \[.*\] must lie in 0 to 3"):
+    with pytest.raises(InputError, match=f"allowed.*{re.escape(str(allowed))}.*0 to 3"):
         best_arm(np.zeros(4), allowed)
 
 
 def test_an_index_that_is_no_number_is_refused() -> None:
-    with pytest.raises(InputError, match=r"the index of arm \d is not a number"):
+    with pytest.raises(InputError, match=r"arm 1\b"):
         best_arm(np.array([1.0, math.nan]))
 
 
@@ -77,16 +78,16 @@ class Failing(Index):
 @pytest.mark.parametrize(
     ("numbers", "said"),
     [
-        ((0, 9, 9, 1), "raised ZeroDivisionError: .* in prepare \\(.*py:.* = 1.0 / numbers"),
-        ((1, 2, 9, 1), "returned NaN for arm 2; return a number"),
-        ((1, 9, 1, 1), "raised ValueError: math domain error in value for arm 1 \\(.*; guard"),
-        ((1, 9, 9, 0), "raised ZeroDivisionError: .* in pick \\(.*; guard against it"),
-        ((1, 9, 9, 0.1), "picked arm 10; repair its pick"),
+        ((0, 9, 9, 1), r"ZeroDivisionError.* prepare.*\.py:.*1\.0 / numbers"),
+        ((1, 2, 9, 1), "NaN.*arm 2"),
+        ((1, 9, 1, 1), "ValueError: math domain error.* value.*arm 1"),
+        ((1, 9, 9, 0), r"ZeroDivisionError.* pick\b"),
+        ((1, 9, 9, 0.1), "pick.*arm 10"),
     ],
 )
 def test_an_index_that_fails(numbers: Any, said: str) -> None:
     estimate = Estimate(np.ones(3), np.ones(3), 3.0, 1.0)
-    with pytest.raises(IndexFailedError, match=f"index .*Failing {said}"):
+    with pytest.raises(IndexFailedError, match=f"Failing.*{said}"):
         choose_arm(Failing(), numbers, estimate, 0)
 
 
@@ -94,12 +95,12 @@ def test_an_index_that_is_no_function_at_all() -> None:
     """The error comes from the call itself, of which there is no line of the user's."""
     broken: Any = Failing()
     broken.value = None
-    with pytest.raises(IndexFailedError, match=r"raised TypeError: .* callable for arm 0; guard"):
+    with pytest.raises(IndexFailedError, match=r"Failing.*TypeError.*arm 0"):
         choose_arm(broken, (1, 9, 9, 1), Estimate(np.ones(3), np.ones(3), 3.0, 1.0), 0)
 
 
 def test_no_allowed_arm() -> None:
-    with pytest.raises(InputError, match=r"no arm is allowed; allow at least one"):
+    with pytest.raises(InputError, match="no arm is allowed"):
         best_arm(np.zeros(4), [])
 
 
@@ -191,13 +192,13 @@ def test_choices() -> None:
 
 @pytest.mark.parametrize("allowed", [[], [-1, 0], [0, 4]])
 def test_a_pick_is_checked_like_the_largest(allowed: list[int]) -> None:
-    with pytest.raises(InputError, match=r"no arm is allowed|allowed arms .* must lie in 0 to 2"):
+    with pytest.raises(InputError, match=r"no arm is allowed|allowed.*0 to 2"):
         choose_arm(Picking(), (2.0,), ESTIMATE, 0, allowed)
 
 
 @pytest.mark.parametrize(("word", "allowed"), [(3, None), (-1, None), (1, [0, 2])])
 def test_a_pick_that_is_no_playable_arm_is_refused(word: int, allowed: list[int] | None) -> None:
-    with pytest.raises(InputError, match=rf"^index .*Picking picked arm {word}; repair its pick$"):
+    with pytest.raises(InputError, match=f"Picking.*arm {word}\\b.*pick"):
         choose_arm(Picking(), (2.0,), ESTIMATE, word, allowed)
 
 
@@ -214,5 +215,5 @@ def test_a_largest_index_of_minus_infinity_is_still_an_allowed_arm() -> None:
 
 @pytest.mark.parametrize("estimate", [None, ([1.0], [1.0], 2.0, 1.0)])
 def test_what_is_no_estimate_is_refused(estimate: Any) -> None:
-    with pytest.raises(InputError, match=r"estimate returned .*; return what registers.read does"):
+    with pytest.raises(InputError, match=f"estimate.*{re.escape(str(estimate))}"):
         choose_arm(UCB(), (1.0,), estimate, 0)

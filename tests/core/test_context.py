@@ -56,15 +56,15 @@ def test_features_and_rewards_are_added_up(spec: Any) -> None:
 
 
 BAD = (
-    (None, "was told no context to choose; give it 2 features per arm"),
-    (CONTEXT[:2], r"context has shape \(2, 2\); policy .* takes \(3, 2\)"),
-    (CONTEXT[:, :1], r"context has shape \(3, 1\)"),
-    (CONTEXT[0], r"context has shape \(2,\)"),
-    (np.where(CONTEXT == 1.0, np.nan, CONTEXT), "context has a feature nan; features are finite"),
-    (np.where(CONTEXT == 1.0, np.inf, CONTEXT), "context has a feature inf"),
-    (1e80 * CONTEXT, r"context has a feature 1e\+80; features are finite numbers up to 1e\+70"),
-    ([["PT", 0.0]] * 3, "it must hold numbers alone, categories as one-hot columns"),
-    ([[1.0], [1.0, 2.0], [0.0]], "it must hold numbers alone"),
+    (None, "no context.* 2 features"),
+    (CONTEXT[:2], r"context.*\(2, 2\).*\(3, 2\)"),
+    (CONTEXT[:, :1], r"context.*\(3, 1\)"),
+    (CONTEXT[0], r"context.*\(2,\)"),
+    (np.where(CONTEXT == 1.0, np.nan, CONTEXT), "feature nan"),
+    (np.where(CONTEXT == 1.0, np.inf, CONTEXT), "feature inf"),
+    (1e80 * CONTEXT, r"feature.* 1e\+80.*1e\+70"),
+    ([["PT", 0.0]] * 3, "one-hot"),
+    ([[1.0], [1.0, 2.0], [0.0]], "one-hot"),
 )
 
 
@@ -82,10 +82,10 @@ def test_bad_contexts_are_refused_and_change_nothing(context: Any, sentence: str
 @pytest.mark.parametrize(
     ("context", "sentence"),
     [
-        (None, "was told no context to observe"),
-        (CONTEXT, r"context has shape \(3, 2\); policy .* takes the 2 features of the arm"),
-        ([np.nan, 0.0], "context has a feature nan"),
-        (["a", "b"], "it must hold numbers alone"),
+        (None, "no context"),
+        (CONTEXT, r"context.*\(3, 2\).* 2 features"),
+        ([np.nan, 0.0], "feature nan"),
+        (["a", "b"], "one-hot"),
     ],
 )
 def test_bad_features_of_a_pull_are_refused_and_change_nothing(context: Any, sentence: str) -> None:
@@ -94,7 +94,7 @@ def test_bad_features_of_a_pull_are_refused_and_change_nothing(context: Any, sen
     before = agent.export_state()
     with pytest.raises(InputError, match=sentence):
         agent.observe(0, 1.0, context)
-    with pytest.raises(InputError, match="is not finite"):
+    with pytest.raises(InputError, match="reward nan"):
         agent.observe(0, float("nan"), CONTEXT[0])
     assert agent.export_state() == before
 
@@ -103,9 +103,7 @@ def test_a_context_where_none_is_declared_is_refused() -> None:
     agent = agent_of(combine(TreeSums(), UCB()))
     before = agent.export_state()
     for call in (lambda: agent.choose(1, context=CONTEXT), lambda: agent.observe(0, 1.0, CONTEXT)):
-        with pytest.raises(
-            InputError, match=r"looks at no features, but a context was given; leav"
-        ):
+        with pytest.raises(InputError, match=r"no features.*context"):
             call()
     assert agent.export_state() == before
 
@@ -119,7 +117,7 @@ def test_one_context_for_all_arms_where_each_has_a_model() -> None:
         assert len(arms) == 1
         for agent in (one, other):
             agent.observe(min(arms), word % 3, x)
-    with pytest.raises(InputError, match=r"takes \(3, 2\) or \(2,\)"):
+    with pytest.raises(InputError, match=r"\(3, 2\).*\(2,\)"):
         one.choose(1, context=np.ones(3))
 
 
@@ -136,11 +134,11 @@ def test_what_is_believed_in_a_context() -> None:
     means, deviations = agent.outlook(x)
     np.testing.assert_allclose(means, [0.0, mean, 0.0], atol=1e-12)
     np.testing.assert_allclose(deviations, [unknown, deviation, unknown])
-    with pytest.raises(InputError, match=r"context has shape \(3,\)"):
+    with pytest.raises(InputError, match=r"context.*\(3,\)"):
         agent.outlook(np.ones(3))
-    with pytest.raises(InputError, match="looks at no features, but a context was given"):
+    with pytest.raises(InputError, match=r"no features.*context"):
         agent_of(combine(TreeSums(), UCB())).outlook(x)
-    with pytest.raises(InputError, match="index ucb does not tell what it expects in a context"):
+    with pytest.raises(InputError, match=r"index ucb.*context"):
         UCB().outlook(agent.estimate(), ())
 
 
@@ -172,9 +170,7 @@ def test_features_in_flight_are_bounded() -> None:
     for largest, refused in ((1.0, True), (100.0, False)):
         claims = Claims(True, 1.0, 0.0, 4, largest_feature=largest)
         if refused:
-            with pytest.raises(
-                InputError, match=r"a claim of features in flight of 1e\+06; by now"
-            ):
+            with pytest.raises(InputError, match=r"features in flight.*1e\+06"):
                 agent.check_claims(message, claims, 0.0)
         else:
             agent.check_claims(message, claims, 0.0)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -112,52 +113,50 @@ def test_observations_close_open_pulls_and_need_no_choice() -> None:
     assert staged(agent).fresh.tolist() == [2.0, 0.0, 1.0, 2.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize("name", OBSERVERS)
 @pytest.mark.parametrize(
     ("arm", "reward", "sentence"),
     [
-        (-1, 1.0, r"arm -1 does not exist; arms are numbered 0 to 1"),
-        (2, 1.0, r"arm 2 does not exist; arms are numbered 0 to 1"),
-        (0, math.nan, r"reward nan is not finite"),
-        (0, math.inf, r"reward inf is not finite"),
-        (1, -math.inf, r"reward -inf is not finite"),
-        (1.0, 1.0, r"^arm is 1.0; it must be a whole number$"),
-        (True, 1.0, r"^arm is True; it must be a whole number$"),
-        (np.bool_(False), 1.0, r"arm is np.False_; it must be a whole number"),
-        (np.float64(1.0), 1.0, r"arm is np.float64\(1.0\); it must be a whole number"),
-        ("a", 1.0, r"^arm is 'a'; it must be a whole number$"),
-        (None, 1.0, r"^arm is None; it must be a whole number$"),
-        ([0], 1.0, r"^arm is \[0\]; it must be a whole number$"),
-        (2**70, 1.0, r"arm 1180591620717411303424 does not exist"),
-        (0, None, r"^reward is None; rewards are finite numbers$"),
-        (0, "x", r"^reward is 'x'; rewards are finite numbers$"),
-        (0, "1.0", r"^reward is '1.0'; rewards are finite numbers$"),
-        (0, 1j, r"^reward is 1j; rewards are finite numbers$"),
-        (0, np.array([1.0]), r"^reward is array\(\[1.\]\); rewards are finite numbers$"),
-        (0, 10**400, r"^reward inf is not finite; rewards are finite numbers$"),
+        (-1, 1.0, r"arm -1\b.*0 to 1"),
+        (2, 1.0, r"arm 2\b.*0 to 1"),
+        (0, math.nan, "reward nan"),
+        (0, math.inf, "reward inf"),
+        (1, -math.inf, "reward -inf"),
+        (1.0, 1.0, r"^arm.* 1\.0"),
+        (True, 1.0, "^arm.* True"),
+        (np.bool_(False), 1.0, "^arm.* np.False_"),
+        (np.float64(1.0), 1.0, r"^arm.* np.float64\(1\.0\)"),
+        ("a", 1.0, "^arm.* 'a'"),
+        (None, 1.0, "^arm.* None"),
+        ([0], 1.0, r"^arm.* \[0\]"),
+        (2**70, 1.0, "arm 1180591620717411303424"),
+        (0, None, "^reward.* None"),
+        (0, "x", "^reward.* 'x'"),
+        (0, "1.0", r"^reward.* '1\.0'"),
+        (0, 1j, "^reward.* 1j"),
+        (0, np.array([1.0]), r"^reward.* array\(\[1.\]\)"),
+        (0, 10**400, "^reward.* inf"),
     ],
 )
-def test_bad_observations_change_nothing(name: str, arm: Any, reward: Any, sentence: str) -> None:
-    agent = make_agent(OBSERVERS[name], one_view())
-    agent.choose(0)
-    before = agent.export_state()
-    with pytest.raises(InputError, match=sentence):
-        agent.observe(arm, reward)
-    assert agent.export_state() == before
+def test_bad_observations_change_nothing(arm: Any, reward: Any, sentence: str) -> None:
+    for name in OBSERVERS:
+        agent = make_agent(OBSERVERS[name], one_view())
+        agent.choose(0)
+        before = agent.export_state()
+        with pytest.raises(InputError, match=sentence):
+            agent.observe(arm, reward)
+        assert agent.export_state() == before
 
 
 @pytest.mark.parametrize("name", OBSERVERS)
-@pytest.mark.parametrize("arm", [1, np.int64(1), np.uint8(1), np.int32(1)])
-@pytest.mark.parametrize(
-    "reward", [1.0, 1, True, np.bool_(True), np.float32(1.0), np.int8(1), Fraction(1)]
-)
-def test_numbers_of_any_kind_are_the_same_observation(name: str, arm: Any, reward: Any) -> None:
-    agent, plain = (make_agent(OBSERVERS[name], one_view()) for _ in range(2))
-    for each in (agent, plain):
-        each.choose(0)
-    agent.observe(arm, reward)
-    plain.observe(1, 1.0)
-    assert through_json(agent.export_state()) == plain.export_state()
+def test_numbers_of_any_kind_are_the_same_observation(name: str) -> None:
+    rewards = (1.0, 1, True, np.bool_(True), np.float32(1.0), np.int8(1), Fraction(1))
+    for arm, reward in product((1, np.int64(1), np.uint8(1), np.int32(1)), rewards):
+        agent, plain = (make_agent(OBSERVERS[name], one_view()) for _ in range(2))
+        for each in (agent, plain):
+            each.choose(0)
+        agent.observe(arm, reward)
+        plain.observe(1, 1.0)
+        assert through_json(agent.export_state()) == plain.export_state()
 
 
 @pytest.mark.parametrize("reward", [1e200, -1e160])
@@ -168,7 +167,7 @@ def test_a_reward_that_cannot_be_squared_changes_nothing(policy: Any, reward: fl
     agent = make_agent(replace(policy, sigma="estimate"), one_view())
     agent.choose(0)
     before = agent.export_state()
-    with pytest.raises(InputError, match=r"is too large for sums of squares; scale rewards"):
+    with pytest.raises(InputError, match=f"{reward:g}.*scale".replace("+", r"\+")):
         agent.observe(0, reward)
     assert agent.export_state() == before
 
@@ -179,7 +178,7 @@ def test_a_reward_that_cannot_be_squared_changes_nothing(policy: Any, reward: fl
 def test_messages_from_strangers_are_refused() -> None:
     agent = make_agent(IndependentUCB(), one_view())
     before = agent.export_state()
-    with pytest.raises(InputError, match=r"\[0, 7\] are no neighbours of agent 0; its"):
+    with pytest.raises(InputError, match=r"\[0, 7\].*agent 0"):
         agent.receive({7: np.zeros(4), 0: np.zeros(4), 1: np.zeros(4)})
     assert agent.export_state() == before
 

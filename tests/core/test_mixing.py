@@ -85,15 +85,15 @@ def test_cycle_100_oracle_through_agents() -> None:
     assert error(y) == pytest.approx(0.0308330, abs=5e-8)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 10, 41])
 @pytest.mark.parametrize("graph", ["cycle-9", "star-6", "path-4", "grid-2x4", "regular-3-8"])
 @pytest.mark.parametrize("above", [1.0, 1.02])
-def test_recursion_is_the_chebyshev_polynomial(graph: str, steps: int, above: float) -> None:
-    matrix = gossip_matrix(GRAPHS[graph])
-    lam = min(0.99, above * second_eigenvalue(matrix))
-    start = normals(words(5, np.arange(len(matrix), dtype=np.uint64)))
-    expected = polynomial(matrix, start, steps, lam)
-    assert accelerated(matrix, start, steps, lam) == pytest.approx(expected, abs=1e-12)
+def test_recursion_is_the_chebyshev_polynomial(graph: str, above: float) -> None:
+    for steps in (1, 2, 3, 10, 41):
+        matrix = gossip_matrix(GRAPHS[graph])
+        lam = min(0.99, above * second_eigenvalue(matrix))
+        start = normals(words(5, np.arange(len(matrix), dtype=np.uint64)))
+        expected = polynomial(matrix, start, steps, lam)
+        assert accelerated(matrix, start, steps, lam) == pytest.approx(expected, abs=1e-12)
 
 
 def by_flows(matrix: Matrix, start: Floats, steps: int, lam: float) -> Floats:
@@ -208,13 +208,13 @@ def test_at_least_one_step(accelerate: bool) -> None:
 
 @pytest.mark.parametrize("lam", [-0.1, 1.0, 1.5, math.nan])
 def test_mixing_rounds_refuses_lambda(lam: float) -> None:
-    with pytest.raises(InputError, match=r"lambda_bound is .*; it must be a number in \[0, 1\)"):
+    with pytest.raises(InputError, match=f"lambda_bound.* {lam!r}"):
         mixing_rounds(10, lam, EPSILON)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan])
 def test_mixing_rounds_refuses_epsilon(epsilon: float) -> None:
-    with pytest.raises(InputError, match=r"epsilon is .*; it must be a positive finite number"):
+    with pytest.raises(InputError, match=f"epsilon.* {epsilon!r}"):
         mixing_rounds(10, 0.5, epsilon)
 
 

@@ -93,18 +93,18 @@ def test_what_is_defined_again_takes_its_own_name(things: Registry[Any]) -> None
 @pytest.mark.parametrize(
     ("name", "thing", "sentence"),
     [
-        ("ours", DDUCB, "thing name 'ours' is taken; choose another"),
-        ("mine", IndependentUCB, "thing name 'mine' is taken; choose another"),
-        ("a:b", DDUCB, "thing name 'a:b' cannot be read back; give letters"),
-        ("", DDUCB, "thing name '' cannot be read back"),
-        (3, DDUCB, "thing name 3 cannot be read back"),
-        ("three", 3, "thing 'three' is 3; it must be a class"),
+        ("ours", DDUCB, "'ours'"),
+        ("mine", IndependentUCB, "'mine'"),
+        ("a:b", DDUCB, "'a:b'"),
+        ("", DDUCB, "''"),
+        (3, DDUCB, r"\b3\b"),
+        ("three", 3, r"'three'.* 3\b.*class"),
     ],
 )
 def test_refused_names(things: Registry[Any], name: Any, thing: Any, sentence: str) -> None:
     things.register("mine", DDUCB)
     before = things.names()
-    with pytest.raises(InputError, match=f"^{sentence}"):
+    with pytest.raises(InputError, match=sentence):
         things.register(name, thing)
     assert things.names() == before
 
@@ -147,32 +147,30 @@ def test_what_cannot_be_found_again_has_its_bare_name(things: Registry[Any]) -> 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("outs", "unknown thing 'outs'; known are other, ours; did you mean 'ours'?"),
-        ("outs:k=3", "unknown thing 'outs'; known are other, ours; did you mean 'ours'?"),
+        ("outs", "'outs'.*other, ours.*'ours'"),
+        ("outs:k=3", "'outs'.*other, ours.*'ours'"),
         ("outs:7", "unknown thing 'outs'"),
         ("", "unknown thing ''"),
         (
             "names_none:Small",
-            "there is no module names_none for thing names_none:Small; its file must lie in the "
-            "current folder or on PYTHONPATH, or its package be installed",
+            "names_none:Small.*PYTHONPATH",
         ),
-        ("names_b.sub:Small", "there is no module names_b.sub for thing names_b.sub:Small; its"),
-        ("outs:Small", "there is no module outs for thing outs:Small; .*; or did you mean 'ours'?"),
+        ("names_b.sub:Small", r"names_b\.sub:Small"),
+        ("outs:Small", "outs:Small.*'ours'"),
         (
             "names_bad:Small",
-            "module names_bad of thing names_bad:Small raises ValueError: two lines when it is "
-            "imported; repair it",
+            "names_bad.*ValueError: two lines",
         ),
-        ("names_needs:Small", "module names_needs .* raises ModuleNotFoundError: No module named"),
-        ("names_exit:Small", "module names_exit of thing .* raises SystemExit: 3 when it"),
-        ("names_syntax:Small", "module names_syntax .* raises SyntaxError: .*line 1"),
+        ("names_needs:Small", "names_needs.*ModuleNotFoundError.*no_such_library"),
+        ("names_exit:Small", "names_exit.*SystemExit: 3"),
+        ("names_syntax:Small", "names_syntax.*SyntaxError.*line 1"),
         (
             "names_b:Smal",
-            "unknown thing in names_b 'Smal'; known are Big, Plain, Small; did you mean 'Small'?",
+            "names_b.*'Smal'.*Big, Plain, Small.*'Small'",
         ),
-        ("names_b:Big.Iner", "unknown thing in names_b.Big 'Iner'; .* did you mean 'Inner'?"),
-        ("names_b:COUNT", "names_b:COUNT is 3; it must be a class"),
-        ("names_b:Big.make:k=1", "names_b:Big.make is <bound method .*; it must be a class"),
+        ("names_b:Big.Iner", r"names_b\.Big.*'Iner'.*'Inner'"),
+        ("names_b:COUNT", r"names_b:COUNT.* 3\b.*class"),
+        ("names_b:Big.make:k=1", r"names_b:Big\.make.*<bound method.*class"),
     ],
 )
 def test_mistakes(things: Registry[Any], write: Write, text: str, sentence: str) -> None:
@@ -181,7 +179,7 @@ def test_mistakes(things: Registry[Any], write: Write, text: str, sentence: str)
     write("names_needs.py", "import no_such_library")
     write("names_exit.py", "import sys; sys.exit(3)")
     write("names_syntax.py", "def")
-    with pytest.raises(InputError, match="^" + sentence.replace("?", r"\?")) as caught:
+    with pytest.raises(InputError, match=sentence) as caught:
         things.find(text)
     assert "\n" not in str(caught.value)
 
@@ -199,7 +197,7 @@ def test_entry_points(things: Registry[Any], write: Write) -> None:
     assert (found.__module__, found.__qualname__, rest) == ("names_c.deep", "Small", "k=1")
     assert things.name_of(found) == "small"
     assert things.name_of(things.find("names_c.deep:Big")[0]) == "names_c.deep:Big"
-    with pytest.raises(InputError, match=r"unknown thing 'smal'; .* did you mean 'small'"):
+    with pytest.raises(InputError, match=r"'smal'.*'small'"):
         things.find("smal")
 
 
@@ -216,15 +214,13 @@ def test_a_things_name_does_not_depend_on_how_it_was_found(
     [
         (
             "gone",
-            "thing 'gone' of package names-e cannot be loaded: ModuleNotFoundError: No module "
-            "named 'names_gone'; repair or uninstall the package",
+            "'gone'.*names-e.*ModuleNotFoundError.*'names_gone'",
         ),
-        ("bad", "thing 'bad' of package names-e cannot be loaded: AttributeError: "),
-        ("count", "thing 'count' of package names-e is 3; it must be a class"),
+        ("bad", "'bad'.*names-e.*AttributeError"),
+        ("count", r"'count'.*names-e.* 3\b.*class"),
         (
             "twice",
-            r"thing 'twice' is offered by several packages \(names-[ef], names-[ef]\); write the "
-            "one you want as names_e:(Small|Big)",
+            "'twice'.*names-[ef], names-[ef].*names_e:(Small|Big)",
         ),
     ],
 )
@@ -235,7 +231,7 @@ def test_broken_entry_points(things: Registry[Any], write: Write, text: str, sen
         "twice = names_e:Small",
     )  # fmt: skip
     offer(write, "names-f", "twice = names_e:Big")
-    with pytest.raises(InputError, match=f"^{sentence}"):
+    with pytest.raises(InputError, match=sentence):
         things.find(text)
 
 
@@ -245,5 +241,5 @@ def test_ours_may_be_registered_once_more(things: Registry[Any]) -> None:
 
 def test_an_empty_module(things: Registry[Any], write: Write) -> None:
     write("names_g.py", "for name in list(globals()):\n    del globals()[name]\ndel name")
-    with pytest.raises(InputError, match=r"^names_g has no Small, nor anything else; write it"):
+    with pytest.raises(InputError, match=r"names_g.*Small"):
         things.find("names_g:Small")

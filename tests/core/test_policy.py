@@ -166,5 +166,5 @@ class Fixed(Lazy):
 
 
 def test_a_constant_that_cannot_be_set_is_said_to_be_so() -> None:
-    with pytest.raises(InputError, match="Fixed does not say how its bonus constant is set"):
+    with pytest.raises(InputError, match=r"Fixed.*bonus constant"):
         Fixed().with_constant(5.0)

@@ -71,14 +71,14 @@ def test_what_members_declare_holds_for_all() -> None:
 @pytest.mark.parametrize(
     ("rest", "groups", "sentence"),
     [
-        (ResilientUCB(), {CentralUCB(): [0]}, "cannot be part of a population; give policies that"),
-        (LIARS, {Liar(): [0]}, "cannot be part of a population"),
-        (combine(LocalSums(), LinTS()), {Liar(): [0]}, "looks at features, which agents of a pop"),
-        (ResilientUCB(), {Liar(): [0, 0]}, "agent 0 is given two policies; give it one"),
-        (ResilientUCB(), {Liar(): 0}, r"agents that play Liar.* are 0; give a list of their numb"),
-        (ResilientUCB(), {Liar(): "0"}, r"agents that play Liar.* are '0'; give a list of their"),
-        (ResilientUCB(), [(Liar(), [0])], r"groups are \[.*\]; give a dict from policies to age"),
-        (ResilientUCB(), {Liar(): [-1]}, "agent of a group is -1; it must be a whole number"),
+        (ResilientUCB(), {CentralUCB(): [0]}, "CentralUCB.*population"),
+        (LIARS, {Liar(): [0]}, "liar.*population"),
+        (combine(LocalSums(), LinTS()), {Liar(): [0]}, "features"),
+        (ResilientUCB(), {Liar(): [0, 0]}, r"agent 0\b"),
+        (ResilientUCB(), {Liar(): 0}, r"Liar.* 0\b"),
+        (ResilientUCB(), {Liar(): "0"}, "Liar.* '0'"),
+        (ResilientUCB(), [(Liar(), [0])], r"groups.*\[.*\].*dict"),
+        (ResilientUCB(), {Liar(): [-1]}, "agent.* -1"),
     ],
 )
 def test_what_cannot_be_mixed_is_refused(rest: Any, groups: Any, sentence: str) -> None:
@@ -88,7 +88,7 @@ def test_what_cannot_be_mixed_is_refused(rest: Any, groups: Any, sentence: str) 
 
 @pytest.mark.parametrize("text", ["resilient-ucb+liar", "resilient-ucb+liar@", "dducb+liar@x"])
 def test_a_group_without_agents_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match=r"does not say which agents play it; write liar@0,5"):
+    with pytest.raises(InputError, match="liar@0,5"):
         parse_policy(text)
 
 

@@ -58,7 +58,7 @@ def test_more_confidence_is_a_smaller_lead() -> None:
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, -1.0, math.nan, "sure", True])
 def test_what_is_no_confidence_is_refused(confidence: float) -> None:
-    with pytest.raises(cb.InputError, match="a probability between 0 and 1"):
+    with pytest.raises(cb.InputError, match=f"confidence.* {confidence!r}"):
         recommend(estimate([1.0, 0.0], [1.0, 1.0]), 1.0, confidence)
 
 
@@ -76,15 +76,15 @@ def test_an_agent_recommends_what_its_pulls_say() -> None:
 
 def test_what_mixes_or_forgets_states_no_confidence() -> None:
     agent = make_agent(cb.GossipTS(), one_view())
-    with pytest.raises(cb.InputError, match=r"pull-mixing does not certify.*such as flood-ts"):
+    with pytest.raises(cb.InputError, match=r"pull-mixing.*flood-ts"):
         agent.recommend()
-    with pytest.raises(cb.InputError, match=r"certifies no pulls .*such as flood-ts"):
+    with pytest.raises(cb.InputError, match="flood-ts"):
         recommend(agent.estimate(), 1.0)
 
     for spec in (cb.FloodedTotals(discount=0.99), cb.FloodedTotals(window=50)):
         assert "forgets" in obstacle(cb.Parts(spec, cb.UCB()))
     for text, reason in (
-        ("tree-ts", "more than once while its tree is rebuilt"),
+        ("tree-ts", "more than once"),
         ("flood-ts:lazy=0.1", "lets rewards decide"),
         ("flood-ts:spread=0.1", "the pulls of others in parts"),
         ("neighborhood-sums:exploring=true*ucb", "lets rewards decide"),

@@ -73,9 +73,9 @@ def test_independent_ucb_spelling_parses_back(constant: float) -> None:
     assert parse_policy(policy.spelling) == policy
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_every_variant_parses_back(variant: str) -> None:
-    assert parse_policy(VARIANTS[variant].spelling) == VARIANTS[variant]
+def test_every_variant_parses_back() -> None:
+    for variant in VARIANTS:
+        assert parse_policy(VARIANTS[variant].spelling) == VARIANTS[variant]
 
 
 # As the design lists them; those that wait for a later day are left out.
@@ -101,18 +101,18 @@ def test_every_policy_is_registered_under_its_own_name() -> None:
     assert [kind.name for kind in POLICIES.values()] == list(POLICIES)
 
 
-@pytest.mark.parametrize("text", EXAMPLES)
-def test_every_example_parses_back(text: str) -> None:
-    policy = parse_policy(text)
-    assert policy.spelling == text
-    assert parse_policy(f" {text} ") == policy
+def test_every_example_parses_back() -> None:
+    for text in EXAMPLES:
+        policy = parse_policy(text)
+        assert policy.spelling == text
+        assert parse_policy(f" {text} ") == policy
 
 
-@pytest.mark.parametrize("name", [text for text in EXAMPLES if ":" not in text])
-def test_every_name_gives_its_defaults(name: str) -> None:
-    assert parse_policy(name) == POLICIES[name]()
-    assert parse_policy(f" {name}: ") == POLICIES[name]()
-    assert parse_policy(name).spelling == name
+def test_every_name_gives_its_defaults() -> None:
+    for name in [text for text in EXAMPLES if ":" not in text]:
+        assert parse_policy(name) == POLICIES[name]()
+        assert parse_policy(f" {name}: ") == POLICIES[name]()
+        assert parse_policy(name).spelling == name
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,7 @@ def test_numbers_out_of_arrays_are_spelled_like_others(gamma: Any) -> None:
 @pytest.mark.parametrize("name", ["coop-ucb", "coop-ucb2", "coop-ucl"])
 @pytest.mark.parametrize("rest", ["", ":"])
 def test_a_setting_without_default_must_be_written(name: str, rest: str) -> None:
-    sentence = f"^policy {name} has no gamma; write {name}:gamma=…, such as {name}:gamma=1.01$"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=f"^policy {name}.*gamma.*{name}:gamma=1.01"):
         parse_policy(name + rest)
 
 
@@ -176,26 +175,26 @@ def test_spaces_and_fractions_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("ddubc", r"unknown policy 'ddubc'; known are .*; did you mean 'dducb'\?"),
-        ("independent", r"unknown policy 'independent'.*did you mean 'independent-t?.*\?"),
-        ("independent-ubc", r"unknown policy .*did you mean 'independent-ucb'\?"),
-        ("coop-ucb:epsilon_c=closed", r"policy coop-ucb has no gamma; write coop-ucb:gamma=…"),
-        ("coop-ucb:gamma=1", r"gamma is 1; it must be a finite number larger than 1"),
-        ("coop-ucb:gamma=2,epsilon_c=open", r"unknown form of epsilon_c 'open'"),
-        ("delayed-central-ucb", r"policy delayed-central-ucb has no delay; write .*:delay=…"),
-        ("delayed-central-ucb:delay=0", r"delay is 0; it must be a whole number, at least 1"),
-        ("mp-ucb", r"policy mp-ucb has no hop_limit; .*, such as mp-ucb:hop_limit=2"),
-        ("mp-ucb:hop_limit=0", r"hop_limit is 0; it must be a whole number, at least 1"),
-        ("tree-ts:sigma=estimated", r"unknown way to know sigma 'estimated'.* 'estimate'\?"),
-        ("dec-ts:family=gausian", r"unknown family of rewards .*did you mean 'gaussian'\?"),
-        ("", r"unknown policy ''; known are .*; choose one of these"),
-        ("dducb:etta=3", r"unknown setting of policy dducb 'etta'.*did you mean 'eta'\?"),
-        ("dducb:own_pull=true", r"'own_pull'.*did you mean 'own_pulls'\?"),
-        ("dducb:eta", r"setting 'eta' of policy dducb has no value; write name=value"),
-        ("dducb:eta=", r"setting 'eta=' of policy dducb has no value; write name=value"),
-        ("dducb:eta=1", r"eta is 1; it must be a finite number larger than 1"),
-        ("dducb:eta=3,eta=4", r"setting eta of policy dducb is given twice"),
-        ("dducb:name=x", r"unknown setting of policy dducb 'name'"),
+        ("ddubc", "'ddubc'.*'dducb'"),
+        ("independent", "'independent'.*'independent-t?.*'"),
+        ("independent-ubc", "'independent-ubc'.*'independent-ucb'"),
+        ("coop-ucb:epsilon_c=closed", r"coop-ucb\b.*gamma="),
+        ("coop-ucb:gamma=1", r"gamma.* 1\b"),
+        ("coop-ucb:gamma=2,epsilon_c=open", "epsilon_c 'open'"),
+        ("delayed-central-ucb", "delayed-central-ucb:delay="),
+        ("delayed-central-ucb:delay=0", r"delay.* 0\b"),
+        ("mp-ucb", "mp-ucb:hop_limit=2"),
+        ("mp-ucb:hop_limit=0", r"hop_limit.* 0\b"),
+        ("tree-ts:sigma=estimated", "sigma 'estimated'.*'estimate'"),
+        ("dec-ts:family=gausian", "'gausian'.*'gaussian'"),
+        ("", "policy ''"),
+        ("dducb:etta=3", "dducb 'etta'.*'eta'"),
+        ("dducb:own_pull=true", "'own_pull'.*'own_pulls'"),
+        ("dducb:eta", "'eta'.*dducb.*name=value"),
+        ("dducb:eta=", "'eta='.*dducb.*name=value"),
+        ("dducb:eta=1", r"eta.* 1\b"),
+        ("dducb:eta=3,eta=4", "eta.*dducb.*twice"),
+        ("dducb:name=x", "dducb 'name'"),
     ],
 )
 def test_mistakes_get_a_sentence(text: str, sentence: str) -> None:
@@ -228,6 +227,5 @@ class Picky(IndependentUCB):
 
 
 def test_errors_of_other_peoples_settings_become_a_sentence() -> None:
-    sentence = rf"^policy {__name__}:Picky cannot be made .*: ArithmeticError: below zero$"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=f"{__name__}:Picky.*ArithmeticError: below zero"):
         parse_policy(f"{__name__}:Picky:constant=-1")

@@ -19,34 +19,33 @@ cb: Any = typed  # a type checker would refuse these calls, too
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: cb.CoopUCB2(), "CoopUCB2 has no gamma; write CoopUCB2(gamma=…)"),
-        (lambda: cb.MPUCB(), "MPUCB has no hop_limit; write MPUCB(hop_limit=…)"),
+        (lambda: cb.CoopUCB2(), r"CoopUCB2\(gamma="),
+        (lambda: cb.MPUCB(), r"MPUCB\(hop_limit="),
         (
             lambda: cb.CoopUCB2(gama=2.0),
-            "unknown setting of CoopUCB2 'gama'; known are discount, gamma; did you mean 'gamma'?",
+            "CoopUCB2 'gama'.*discount, gamma.*'gamma'",
         ),
         (
             lambda: cb.UCB(c=2),
-            "unknown setting of UCB 'c'; known are constant; choose one of these.",
+            "UCB 'c'.*constant",
         ),
         (
             lambda: cb.CoopUCB2(2.0, 1.0, 3.0),
-            "CoopUCB2 got 3 settings; give each of gamma, discount at most once",
+            "CoopUCB2.* 3 .*gamma, discount",
         ),
         (
             lambda: cb.CoopUCB2(2.0, gamma=2.0),
-            "CoopUCB2 got 2 settings; give each of gamma, discount at most",
+            "CoopUCB2.* 2 .*gamma, discount",
         ),
         (
             lambda: cb.IndependentUCB(1, 1, None, 4),
-            "IndependentUCB got 4 settings; give each of constant",
+            "IndependentUCB.* 4 .*constant",
         ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(make: Any, sentence: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=sentence) as caught:
         make()
-    assert str(caught.value).startswith(sentence)
     assert caught.value.__suppress_context__  # Python's own words are not shown beside ours
 
 
@@ -109,7 +108,7 @@ class BelowDecorated(Decorated):
 @pytest.mark.parametrize("kind", [Undecorated, Unannotated, Below])
 def test_a_default_that_would_not_count_is_refused(kind: type[DDUCB]) -> None:
     for _ in range(2):
-        with pytest.raises(InputError, match=r"default 5.0, which would not count; write eta: flo"):
+        with pytest.raises(InputError, match=r"5\.0.*eta: float"):
             kind()
 
 

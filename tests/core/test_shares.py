@@ -139,9 +139,7 @@ def test_a_tree_lets_go_of_a_parent_that_is_no_longer_there() -> None:
 @pytest.mark.parametrize("policy", [DDUCB(), DecTS()], ids=lambda policy: policy.spelling)
 def test_those_that_mix_in_step_keep_their_neighbours(policy: Policy) -> None:
     agent = make_agent(policy, one_view())
-    with pytest.raises(
-        InputError, match=r"cannot go on with other neighbours, \[1\] instead of \[1, 2\]"
-    ):
+    with pytest.raises(InputError, match=r"\[1\].*\[1, 2\]"):
         moved(agent, policy, [1])
 
 

@@ -94,21 +94,21 @@ def test_spellings_needs_and_what_is_handed_on() -> None:
     assert at_source(Truncated(1), TreeUCB()).overtakes
     assert not at_source(Truncated(1), FloodUCB()).overtakes
     agent = make_agents(at_source(Truncated(1), FloodUCB()), P, 3)[0]
-    with pytest.raises(InputError, match="states no confidence"):
+    with pytest.raises(InputError, match="confidence"):
         agent.recommend()
-    with pytest.raises(InputError, match="looks at no features"):
+    with pytest.raises(InputError, match="no features"):
         agent.observe(0, 1.0, np.ones(2))
 
 
 @pytest.mark.parametrize(
     ("source", "policy", "sentence"),
     [
-        ("private", FloodUCB(), "source is 'private'; give one such as cb.Private"),
-        (Truncated(1), DPE2(), "and dpe2 is not made of agents that do; give a policy made of"),
-        (Truncated(1), CentralUCB(), "and central-ucb is not made of agents that do"),
-        (Truncated(1), "flood-ucb", "and 'flood-ucb' is not made of agents that do"),
-        (Truncated(1), FloodTS(sigma="estimate"), "adds up arm-sums:squares=pooled; take another"),
-        (Private(1.0, 9), FloodTS("bernoulli"), "private changes their range; choose an index"),
+        ("private", FloodUCB(), r"source.*'private'.*cb\.Private"),
+        (Truncated(1), DPE2(), r"\bdpe2\b"),
+        (Truncated(1), CentralUCB(), "central-ucb"),
+        (Truncated(1), "flood-ucb", "'flood-ucb'"),
+        (Truncated(1), FloodTS(sigma="estimate"), "arm-sums:squares=pooled"),
+        (Private(1.0, 9), FloodTS("bernoulli"), "private.*range"),
     ],
 )
 def test_what_does_not_go_together_is_refused(source: Any, policy: Any, sentence: str) -> None:

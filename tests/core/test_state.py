@@ -59,26 +59,26 @@ def test_state_is_a_copy() -> None:
 Tamper = Callable[[dict[str, Any]], object]
 
 TAMPERED: dict[str, tuple[Tamper, str]] = {
-    "version": (lambda s: s.update(version=2), r"state has version 2, but this agent has 1"),
-    "no version": (lambda s: s.pop("version"), r"state has fields .*; restore what export_state"),
-    "policy": (lambda s: s.update(policy="dducb"), r"state has policy 'dducb', but this agent"),
-    "arms": (lambda s: s.update(num_arms=3), r"state has num_arms 3, but this agent has 2"),
-    "no open pulls": (lambda s: s.pop("open_pulls"), r"state has fields"),
+    "version": (lambda s: s.update(version=2), r"version.* 2\b.* 1\b"),
+    "no version": (lambda s: s.pop("version"), "fields.*export_state"),
+    "policy": (lambda s: s.update(policy="dducb"), "'dducb'.*'dducb:mixing_rounds=3'"),
+    "arms": (lambda s: s.update(num_arms=3), r"num_arms.* 3\b.* 2\b"),
+    "no open pulls": (lambda s: s.pop("open_pulls"), "fields"),
     "open pulls shape": (
         lambda s: s.update(open_pulls=[0, 0, 0]),
-        r"state field open_pulls has shape \(3,\), but this agent keeps \(2,\)",
+        r"open_pulls.*\(3,\).*\(2,\)",
     ),
     "open pulls negative": (lambda s: s.update(open_pulls=[-1, 0]), r"open_pulls"),
-    "no aggregation": (lambda s: s.pop("aggregation"), r"state has fields"),
-    "missing field": (lambda s: s["aggregation"].pop("rho"), r"state has fields \[.*\], but"),
-    "extra field": (lambda s: s["aggregation"].update(extra=1), r"state has fields \[.*'extra'"),
+    "no aggregation": (lambda s: s.pop("aggregation"), "fields"),
+    "missing field": (lambda s: s["aggregation"].pop("rho"), r"fields \[.*\].*'rho'"),
+    "extra field": (lambda s: s["aggregation"].update(extra=1), r"fields \[.*'extra'"),
     "shape": (
         lambda s: s["aggregation"].update(settled=[0.0]),
-        r"state field settled has shape \(1,\), but this agent keeps \(4,\)",
+        r"settled.*\(1,\).*\(4,\)",
     ),
     "kind": (
         lambda s: s["aggregation"].update(rounds=1.5),
-        r"state field rounds is 1.5; expected int",
+        r"rounds.* 1\.5.*int",
     ),
     "words": (lambda s: s["aggregation"].update(fresh=["a", "b", "c", "d"]), r"fresh"),
     "ragged": (lambda s: s["aggregation"].update(fresh=[[1.0], 2.0]), r"fresh"),
@@ -103,5 +103,5 @@ def test_a_state_that_does_not_fit_changes_nothing(name: str) -> None:
 
 def test_another_policys_state_is_refused() -> None:
     state = make_agent(IndependentUCB(), one_view()).export_state()
-    with pytest.raises(InputError, match=r"state has policy 'independent-ucb'"):
+    with pytest.raises(InputError, match="'independent-ucb'"):
         make_agent(DDUCB(), one_view()).restore_state(state)

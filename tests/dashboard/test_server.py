@@ -115,13 +115,13 @@ def test_tracks_and_agents_are_numbers_or_null(place: Place, run: StoredRun) -> 
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("/ui/track", "panel is ''; ask /ui/track?panel=0"),
-        ("/ui/track?panel=x", "panel is 'x'; ask /ui/track?panel=0"),
-        ("/ui/track?panel=-1", "panel is '-1'; ask"),
-        ("/ui/track?panel=2", "panel 2 does not exist; there are 2, from 0"),
-        ("/ui/track?panel=99999999999999999999", "panel is '99999999999999999999'; ask"),
-        ("/ui/agent?panel=0", "agent is ''; ask /ui/agent?panel=0&agent=0"),
-        ("/ui/agent?panel=0&agent=5", "agent 5 does not exist; there are 5, from 0"),
+        ("/ui/track", "/ui/track?panel=0"),
+        ("/ui/track?panel=x", "'x'"),
+        ("/ui/track?panel=-1", "'-1'"),
+        ("/ui/track?panel=2", "panel 2"),
+        ("/ui/track?panel=99999999999999999999", "99999999999999999999"),
+        ("/ui/agent?panel=0", "/ui/agent?panel=0&agent=0"),
+        ("/ui/agent?panel=0&agent=5", "agent 5"),
     ],
 )
 def test_bad_questions_get_a_sentence(place: Place, path: str, sentence: str) -> None:

@@ -99,7 +99,7 @@ def test_more_arms_than_a_byte_holds() -> None:
 def test_a_recording_of_a_version_before_is_refused() -> None:
     kept = tiny(PULLS, REWARDS).result
     older = Result(kept.dataset.drop_vars("watch_stages"), kept.meta)
-    with pytest.raises(InputError, match="or by a version before; simulate again"):
+    with pytest.raises(InputError, match="simulate"):
         StoredRun(older)
 
 
@@ -167,7 +167,7 @@ def test_where_requests_differ_no_option_is_ahead() -> None:
 def test_a_result_kept_otherwise_names_the_command(tmp_path: Path) -> None:
     network = cb.Network.from_spec("cycle:4")
     plain = cb.simulate(cb.BernoulliBandit([0.2, 0.8]), network, cb.DDUCB(), 9, engine="reference")
-    with pytest.raises(InputError, match=r"coopbandits simulate … --keep watch --out FOLDER"):
+    with pytest.raises(InputError, match="--keep watch --out FOLDER"):
         StoredRun(plain)
     with pytest.raises(InputError, match="holds no result"):
         StoredRun.load(tmp_path)

@@ -52,7 +52,7 @@ def test_zlib_does_not_see_what_repeats_and_lzma_does() -> None:
 
 
 def test_without_modules_there_is_nothing_to_compress(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds less than 150000 bytes of Python modules, from"):
+    with pytest.raises(InputError, match="150000 bytes"):
         make_supply(tmp_path)
 
 

@@ -123,5 +123,5 @@ def test_an_interrupt_ends_it_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seconds", [SHORTEST - 1, LONGEST + 1])
 def test_a_demo_of_another_length_is_refused(seconds: float) -> None:
-    with pytest.raises(InputError, match=r"takes 15 to 600 seconds, but \d+ were asked for"):
+    with pytest.raises(InputError, match="15 to 600"):
         play(seconds, print)

@@ -126,11 +126,11 @@ def test_a_log_that_lacks_support_is_warned_about() -> None:
     log = drawn(400, [0.5, 0.5, 0.0])
     even = np.full((400, 3), 1 / 3)
     for estimate in (ips, doubly_robust):
-        with pytest.warns(SupportWarning, match=r"the weights average 0.6\d* instead of 1"):
+        with pytest.warns(SupportWarning, match=r"weights.* 0\.6\d*.* 1\b"):
             estimate(log, even)
-        with pytest.warns(SupportWarning, match=r"rests on \d.\d effective decisions"):
+        with pytest.warns(SupportWarning, match=r"\d\.\d effective decisions"):
             estimate(drawn(100, [0.96, 0.02, 0.02], 4), np.tile([0.0, 0.0, 1.0], (100, 1)))
-    with pytest.warns(SupportWarning, match="the log never plays arm 2, which the policy would"):
+    with pytest.warns(SupportWarning, match=r"arm 2\b"):
         direct(log, even)
 
 
@@ -175,23 +175,23 @@ def test_normalised_weights_ignore_a_shift() -> None:
     [
         (
             lambda log: ips(log, np.ones((2, 3))),
-            r"probabilities have shape \(2, 3\); give \(9, 3\)",
+            r"probabilities.*\(2, 3\).*\(9, 3\)",
         ),
         (
             lambda log: ips(log, np.ones((9, 3))),
-            r"probabilities of decision 0 are \[1.0, 1.0, 1.0\]",
+            r"decision 0\b.*\[1\.0, 1\.0, 1\.0\]",
         ),
         (lambda log: ips(log, np.tile([2.0, -1.0, 0.0], (9, 1))), "must be at least 0"),
-        (lambda log: ips(log, np.full((9, 3), np.nan)), "probabilities of decision 0"),
-        (lambda log: ips(log, "best"), "probabilities are 'best'; give numbers"),
+        (lambda log: ips(log, np.full((9, 3), np.nan)), r"decision 0\b"),
+        (lambda log: ips(log, "best"), "probabilities.* 'best'"),
         (
             lambda log: ips(log, best_arm, normalise=cast("bool", 2)),
-            "normalise is 2; it must be true or false",
+            r"normalise.* 2\b",
         ),
-        (lambda log: doubly_robust(log, best_arm, folds=1), "folds is 1; it must be a whole"),
-        (lambda log: doubly_robust(log, best_arm, folds=10), "folds is 10 for 9 decisions"),
-        (lambda log: direct(log, best_arm, ridge=0.0), "ridge is 0.0; it must be a positive"),
-        (lambda log: ips(log, np.eye(3)[(log.arms + 1) % 3]), "none of the logged arms"),
+        (lambda log: doubly_robust(log, best_arm, folds=1), r"folds.* 1\b"),
+        (lambda log: doubly_robust(log, best_arm, folds=10), r"folds.* 10\b.* 9 "),
+        (lambda log: direct(log, best_arm, ridge=0.0), r"ridge.* 0\.0"),
+        (lambda log: ips(log, np.eye(3)[(log.arms + 1) % 3]), "logged arms"),
     ],
 )
 def test_bad_input_is_refused(call: Any, sentence: str) -> None:

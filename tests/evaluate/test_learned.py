@@ -46,13 +46,13 @@ def test_a_blind_policy_plays_what_is_best_on_average() -> None:
 @pytest.mark.parametrize(
     ("policy", "more", "sentence"),
     [
-        ("local-sums*lin-ts", {}, "has one model for all arms, which in the log have the same"),
-        ("central-ts", {}, "central-ts is central and has no agents"),
-        ("flood-ts", {"share": 1.0}, "share is 1.0; it must be strictly between 0 and 1"),
+        ("local-sums*lin-ts", {}, "one model for all arms"),
+        ("central-ts", {}, "central-ts"),
+        ("flood-ts", {"share": 1.0}, r"share.* 1\.0"),
         (
             "flood-ts",
             {"share": 1e-9},
-            "a share of 1e-09 of the log's 1200 decisions leaves one part empty",
+            r"1e-09.* 1200\b",
         ),
         ("flood-ts", {"draws": 0}, "draws is 0"),
         ("flood-ts", {"sigma": 0.0}, "sigma"),
@@ -65,12 +65,12 @@ def test_bad_input_is_refused(policy: str, more: dict[str, Any], sentence: str) 
 
 def test_a_log_without_features_is_refused_by_those_that_look_at_some() -> None:
     bare = replace(LOG, features=np.empty((1200, 1, 0)))
-    with pytest.raises(InputError, match="uses features, and the log has none"):
+    with pytest.raises(InputError, match="features"):
         learned(bare, GREEDY)
 
 
 def test_a_policy_may_be_a_text() -> None:
     found = learned(LOG, "independent-ucb", sigma=0.3)[1]
     assert np.array_equal(found, learned(LOG, parse_policy("independent-ucb"), sigma=0.3)[1])
-    with pytest.raises(InputError, match="3 is no policy; give instances such as"):
+    with pytest.raises(InputError, match=r"^3\b.*cb\.DDUCB"):
         learned(LOG, 3)  # type: ignore[arg-type]  # what is to be refused

@@ -68,7 +68,7 @@ def test_tables_of_other_people() -> None:
     assert log.propensities.tolist() == [0.5, 0.25, 0.25]
     named = DecisionLog.from_table(table | {"shown": ["b", "c", "a"]}, propensity=0.5, **names)
     assert named.arms.tolist() == [1, 2, 0]
-    with pytest.raises(InputError, match="propensity is 0; it must be above 0 and at most 1"):
+    with pytest.raises(InputError, match=r"propensity.* 0\b"):
         DecisionLog.from_table(table, propensity=0, **names)
     even = DecisionLog.from_table(table, propensity=1 / 3, **names)
     assert even.features.shape == (3, 1, 0)
@@ -78,26 +78,26 @@ def test_tables_of_other_people() -> None:
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ({"arm": [0], "reward": [1.0]}, "unknown column of the log 'propensity'"),
+        ({"arm": [0], "reward": [1.0]}, "'propensity'"),
         (
             {"arm": ["a", None], "reward": [1, 1], "propensity": [1, 1]},
-            "'arm' of the log has empty",
+            "'arm'.*empty",
         ),
-        ({"arm": [0], "reward": ["a"], "propensity": [1]}, "column 'reward' of the log holds text"),
-        ({"arm": [0.5], "reward": [1], "propensity": [1]}, "must number arms 0, 1, …"),
-        ({"arm": [-1], "reward": [1], "propensity": [1]}, "must number arms 0, 1, …"),
+        ({"arm": [0], "reward": ["a"], "propensity": [1]}, "'reward'.*text"),
+        ({"arm": [0.5], "reward": [1], "propensity": [1]}, "0, 1, …"),
+        ({"arm": [-1], "reward": [1], "propensity": [1]}, "0, 1, …"),
         (
             {"arm": [0], "reward": [np.inf], "propensity": [1]},
-            "'reward' of the log has inf in row 0",
+            "'reward'.* inf.*row 0",
         ),
-        ({"arm": [0], "reward": [1], "propensity": [0]}, "propensity 0.0; it must be above 0"),
+        ({"arm": [0], "reward": [1], "propensity": [0]}, r"propensity.* 0\.0"),
         ({"arm": [0], "reward": [1], "propensity": [1.5]}, "propensity 1.5"),
         ({"arm": [0, 1], "reward": [1], "propensity": [1]}, "different lengths"),
         (
             {"arm": [999_999] * 3000, "reward": [1] * 3000, "propensity": [1] * 3000},
-            "the log has 3000 decisions among 1000000 arms; number arms 0, 1, … without gaps",
+            "3000 decisions.* 1000000 arms",
         ),
-        ([[0, 1.0]], "the table is a list; give a DataFrame, dict or path"),
+        ([[0, 1.0]], r"list\b.*DataFrame"),
         ("missing.csv", "does not exist"),
     ],
 )
@@ -108,47 +108,47 @@ def test_bad_tables_are_refused(table: Any, sentence: str) -> None:
 
 def test_bad_contexts_are_refused() -> None:
     table: Any = {"arm": [0, 1], "reward": [1, 0], "propensity": [1, 1]}
-    with pytest.raises(InputError, match=r"column 'hour' of the log has nan in row 1"):
+    with pytest.raises(InputError, match=r"'hour'.* nan.*row 1"):
         DecisionLog.from_table(table | {"hour": [3, np.nan]}, ["hour"])
-    with pytest.raises(InputError, match=r"column 'where' of the log has empty cells"):
+    with pytest.raises(InputError, match=r"'where'.*empty"):
         DecisionLog.from_table(table | {"where": ["PT", None]}, ["where"])
     log = drawn(3, [0.5, 0.3, 0.2])
-    with pytest.raises(InputError, match=r"it must be one that was allowed"):
+    with pytest.raises(InputError, match=r"arm.*allowed"):
         replace(log, allowed=np.zeros((3, 3), dtype=bool))
-    with pytest.raises(InputError, match=r"columns of lengths"):
+    with pytest.raises(InputError, match="lengths"):
         replace(log, rewards=np.zeros(2))
-    with pytest.raises(InputError, match=r"give one row for all of 3 arms, or one each"):
+    with pytest.raises(InputError, match=r"features.* 3 arms"):
         replace(log, features=np.zeros((3, 2, 2)))
 
 
 HOSTILE: list[tuple[dict[str, Any], str]] = [
-    ({"reward": None}, "has reward None in decision 1; it must be a number"),
-    ({"reward": "1"}, "has reward '1' in decision 1; it must be a number"),
-    ({"reward": float("nan")}, "decision 1 has reward nan; it must be finite"),
-    ({"reward": 10**400}, "has a reward too large for a float"),
-    ({"propensity": 0}, "decision 1 has propensity 0.0; it must be above 0 and at most 1"),
-    ({"arm": 0.5}, "has arm 0.5 in decision 1; it must be a whole number"),
-    ({"arm": -1}, "decision 1 has arm -1; it must be a number in 0 to 1"),
-    ({"arm": 2}, "decision 1 has arm 2; it must be one that was allowed"),
-    ({"allowed": 3}, "has allowed 3 in decision 1; it must be a list of arms"),
-    ({"allowed": [0, "1"]}, "in decision 1; it must be a list of arms, numbered from 0 on"),
-    ({"allowed": [-1, 1]}, "in decision 1; it must be a list of arms, numbered from 0 on"),
-    ({"allowed": [1, 10**12]}, "2 decisions among 1000000000001 arms; number arms 0, 1, … without"),
-    ({"context": [1.0, 2.0]}, "contexts that are not as long as the others"),
-    ({"context": ["PT"]}, "contexts that are not as long as the others or hold no numbers"),
-    ({"context": None}, "contexts that are not as long as the others or hold no numbers"),
-    ({"num_arms": "3"}, "has num_arms '3' in decision 0; it must be a number"),
-    ({"num_arms": 10**12}, "2 decisions among 1000000000000 arms"),
-    ({"time": -1}, "decision 1 has time -1; it must be at least that before it: sort the log"),
-    ({"time": [1]}, r"has time \[1\] in decision 1; it must be a number"),
+    ({"reward": None}, "reward None.*decision 1"),
+    ({"reward": "1"}, "reward '1'.*decision 1"),
+    ({"reward": float("nan")}, "decision 1.*reward nan"),
+    ({"reward": 10**400}, "reward.*float"),
+    ({"propensity": 0}, r"decision 1.*propensity 0\.0"),
+    ({"arm": 0.5}, r"arm 0\.5.*decision 1"),
+    ({"arm": -1}, "decision 1.*arm -1.* 0 to 1"),
+    ({"arm": 2}, "decision 1.*arm 2.*allowed"),
+    ({"allowed": 3}, "allowed 3.*decision 1"),
+    ({"allowed": [0, "1"]}, "allowed.*decision 1"),
+    ({"allowed": [-1, 1]}, "allowed.*decision 1"),
+    ({"allowed": [1, 10**12]}, "2 decisions.* 1000000000001 arms"),
+    ({"context": [1.0, 2.0]}, "contexts"),
+    ({"context": ["PT"]}, "contexts"),
+    ({"context": None}, "contexts"),
+    ({"num_arms": "3"}, "num_arms '3'.*decision 0"),
+    ({"num_arms": 10**12}, "2 decisions.* 1000000000000 arms"),
+    ({"time": -1}, "decision 1.*time -1"),
+    ({"time": [1]}, r"time \[1\].*decision 1"),
 ]
 
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     log = drawn(3, [0.5, 0.3, 0.2])
-    with pytest.raises(InputError, match=r"ends in '.csv'; accepted are .jsonl and .parquet"):
+    with pytest.raises(InputError, match=r"'\.csv'.*\.jsonl.*\.parquet"):
         log.save(tmp_path / "log.csv")
-    with pytest.raises(InputError, match=r"ends in '.txt'"):
+    with pytest.raises(InputError, match=r"'\.txt'"):
         DecisionLog.load(tmp_path / "log.txt")
     for name, text in (("no.jsonl", "{"), ("no.parquet", "x")):
         (tmp_path / name).write_text(text)
@@ -164,10 +164,10 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=sentence):
             DecisionLog.load(tmp_path / "bad.jsonl")
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(InputError, match=r"has no decisions with time, agent, context"):
+    with pytest.raises(InputError, match="time, agent, context"):
         DecisionLog.load(tmp_path / "empty.jsonl")
     (tmp_path / "other.jsonl").write_text('{"arm": 1}\n')
-    with pytest.raises(InputError, match=r"has no decisions with time, agent, context"):
+    with pytest.raises(InputError, match="time, agent, context"):
         DecisionLog.load(tmp_path / "other.jsonl")
 
 
@@ -191,16 +191,16 @@ def test_lists_make_a_log() -> None:
     [
         (
             {"arms": [0.5]},
-            r"arms of a log have type float64 and shape \(1,\); give whole numbers, ",
+            r"arms\b.*float64.*\(1,\)",
         ),
-        ({"arms": [[0]]}, r"shape \(1, 1\); give whole numbers, in an array of 1 dimension$"),
-        ({"arms": 0}, r"arms of a log have type int64 and shape \(\)"),
-        ({"rewards": ["a"]}, r"rewards of a log have type <U1 and shape \(1,\); give numbers"),
-        ({"rewards": [True]}, r"rewards of a log have type bool"),
-        ({"allowed": [[1.0, 1.0]]}, r"allowed of a log have type float64 .*; give true or false"),
-        ({"features": [[1.0]]}, r"shape \(1, 1\); give numbers, in an array of 3 dimensions$"),
-        ({"features": [[[1.0], [1.0, 2.0]]]}, r"features of a log make no array; give numbers, eq"),
-        ({"times": [None]}, r"times of a log have type object"),
+        ({"arms": [[0]]}, r"arms\b.*\(1, 1\).* 1 dim"),
+        ({"arms": 0}, r"arms\b.*int64.*\(\)"),
+        ({"rewards": ["a"]}, r"rewards.*<U1.*\(1,\)"),
+        ({"rewards": [True]}, "rewards.*bool"),
+        ({"allowed": [[1.0, 1.0]]}, "allowed.*float64"),
+        ({"features": [[1.0]]}, r"features.*\(1, 1\).* 3 dim"),
+        ({"features": [[[1.0], [1.0, 2.0]]]}, "features"),
+        ({"times": [None]}, "times.*object"),
         ({"arms": []}, r"columns of lengths"),
     ],
 )

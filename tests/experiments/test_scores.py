@@ -108,7 +108,7 @@ def test_a_yardstick_without_regret_is_refused(played: Sweep) -> None:
         (cell, Result(result.dataset * (cell.policy.name != YARDSTICK), result.meta))
         for cell, result in played.results
     ]
-    with pytest.raises(InputError, match="central-ts has no regret in scenario few-agents"):
+    with pytest.raises(InputError, match=r"central-ts.*few-agents"):
         score(PLAN, results)
 
 

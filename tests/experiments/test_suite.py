@@ -123,7 +123,7 @@ def test_a_plan_keeps_a_family_that_was_asked_for() -> None:
     assert plan.policies == ("dec-ts", "dec-ts:family=gaussian", "dducb", YARDSTICK)
     played = [cell.policy.spelling for cell in plan.cells().values()]
     assert played[:2] == ["dec-ts", "dec-ts:family=gaussian"]
-    with pytest.raises(InputError, match="policy dec-ts:family=gaussian was given twice"):
+    with pytest.raises(InputError, match=r"dec-ts:family=gaussian.*twice"):
         make_plan(["fair-coins"], ["dec-ts:family=gaussian", "dec-ts: family=gaussian"])
 
 
@@ -158,7 +158,7 @@ def test_scenarios_of_ones_own() -> None:
     assert (cell.problem, cell.network.description) == (PoissonBandit([1, 2, 3]), "cycle:5")
     assert (cell.horizon, cell.shuffle_arms) == (2500, True)
     assert make_plan([text], ["dducb"], horizon=50).scenarios[0].horizon == 50
-    with pytest.raises(InputError, match="unknown problem 'poison'"):
+    with pytest.raises(InputError, match="'poison'"):
         make_plan(["poison:1,2@cycle:5"], ["dducb"]).cells()
 
 
@@ -169,7 +169,7 @@ def test_features_are_for_those_that_look_at_them() -> None:
     assert played == ["dducb", YARDSTICK]
     assert [policy for name, policy in plan.cells() if name == "linear"] == list(plan.policies)
     assert BY_NAME["linear"].yardstick == INFORMED
-    with pytest.raises(InputError, match="looks at features, and none of the scenarios has any"):
+    with pytest.raises(InputError, match="features"):
         make_plan(["two-arms"], ["tree-sums*lin-ts"])
 
 
@@ -211,12 +211,12 @@ def test_settings_are_plain_data_and_tell_plans_apart() -> None:
 @pytest.mark.parametrize(
     ("wishes", "sentence"),
     [
-        ({"scenarios": ["cycle-10"]}, "unknown scenario 'cycle-10'; .*did you mean 'cycle-100'?"),
-        ({"policies": ["ddcub"]}, "unknown policy 'ddcub'; .* did you mean 'dducb'?"),
-        ({"policies": ["dducb", "dducb:eta=2"]}, "policy dducb was given twice; give each once"),
-        ({"runs": 0}, "runs is 0; it must be a whole number, at least 1"),
-        ({"seed": -1}, "seed is -1; it must be a whole number, at least 0"),
-        ({"horizon": 0}, "horizon is 0; it must be a whole number, at least 1"),
+        ({"scenarios": ["cycle-10"]}, "'cycle-10'.*'cycle-100'"),
+        ({"policies": ["ddcub"]}, "'ddcub'.*'dducb'"),
+        ({"policies": ["dducb", "dducb:eta=2"]}, r"\bdducb\b.*twice"),
+        ({"runs": 0}, r"runs.* 0\b"),
+        ({"seed": -1}, r"seed.* -1\b"),
+        ({"horizon": 0}, r"horizon.* 0\b"),
     ],
 )
 def test_bad_wishes(wishes: dict[str, Any], sentence: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -173,7 +174,7 @@ def test_an_arm_added_while_agents_run_is_explored_and_one_removed_is_not() -> N
     for agent in range(3):
         assert fleet.learned(agent) == pytest.approx(dict(fleet.counts))
         assert [arm.arm for arm in fleet.of(agent).bandit("button").arms()] == ["green", "blue"]
-    with pytest.raises(InputError, match="unknown arm 'red'; known are"):
+    with pytest.raises(InputError, match="'red'"):
         fleet.of(1).bandit("button").choose(["red"])
 
 
@@ -215,7 +216,7 @@ def test_arms_and_totals_survive_restarts_with_any_declaration() -> None:
     fleet.declared[0] = {"button": both(arms=["blue", "red"])["button"]}  # banner is no more
     fleet.restart(0)
     assert fleet.learned(0) == pytest.approx(dict(fleet.counts))
-    with pytest.raises(InputError, match="bandit banner is retired"):
+    with pytest.raises(InputError, match=r"banner.*retired"):
         fleet.of(0).bandit("banner").choose()
     fleet.reward(0, "banner", ticket, 1.0)
     fleet.steps(20)
@@ -281,8 +282,8 @@ def test_bandits_that_are_not_the_same_are_not_mixed_and_both_ends_say_so() -> N
         return " ".join(note.text for note in fleet.node(0).chronicle.since(0))
 
     told = {"arms": ["red", "green"], "reward_range": [0.0, 1.0]}
-    assert "has other settings of bandit button" in refusal(told | {"reward_range": [0.0, 2.0]})
-    assert "state one number for it on all nodes" in refusal(told | {"number": 7})
+    assert "settings of bandit button" in refusal(told | {"reward_range": [0.0, 2.0]})
+    assert "one number" in refusal(told | {"number": 7})
     fleet = Many(nx.path_graph(2), declared={"one": bandit("one", told | {"number": 7})})
     fleet.crash(1)
     fleet.disks[1] = type(fleet.disks[1])()
@@ -290,14 +291,12 @@ def test_bandits_that_are_not_the_same_are_not_mixed_and_both_ends_say_so() -> N
     fleet.restart(1)
     fleet.steps(5)
     said = " ".join(note.text for note in fleet.node(0).chronicle.since(0))
-    assert "bandit 7 under the name 'two', and here it is 'one'" in said
+    assert "'two', and here it is 'one'" in said
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1, 0, 1.5, 2**32, 10**400, "7"])
 def test_numbers_that_are_none_are_refused(number: Any) -> None:
-    with pytest.raises(
-        InputError, match=r"number is .*; it must be a whole number from 1 to 65535"
-    ):
+    with pytest.raises(InputError, match=r"number.* 1 to 65535"):
         bandit("button", BUTTON | {"number": number})
 
 
@@ -306,8 +305,8 @@ def test_a_large_number_is_the_one_that_the_name_makes() -> None:
     assert not list(declaration_problems(own))
     other = {"button": bandit("button", BUTTON | {"number": derived_number("banner")})}
     (problem,) = declaration_problems(other)
-    assert problem.startswith("[bandits.button] number is ")
-    assert "it must be a whole number from 1 to 65535, or be left out" in problem
+    assert problem.startswith("[bandits.button] number")
+    assert "1 to 65535" in problem
 
 
 def test_declarations_that_contradict_what_was_learned_change_nothing() -> None:
@@ -317,10 +316,7 @@ def test_declarations_that_contradict_what_was_learned_change_nothing() -> None:
     with pytest.raises(InputError) as caught:
         fleet.take(0, wrong)
     first, second = str(caught.value).splitlines()
-    assert first == (
-        "[bandits.button] reward_range is [0.0, 5.0], and what was learned is of [0.0, 1.0]; "
-        "leave it, or give the bandit another name"
-    )
+    assert re.search(r"\[bandits.button\] reward_range.*\[0\.0, 5\.0\].*\[0\.0, 1\.0\]", first)
     advised = int(second.partition("state number = ")[2].partition(",")[0])
     fleet.take(0, both() | {"banner": bandit("banner", BANNER | {"number": advised})})
     fleet.play(0, "button", 1.0)
@@ -332,9 +328,9 @@ def test_declarations_that_contradict_what_was_learned_change_nothing() -> None:
 
 def test_without_a_name_there_must_be_one_bandit() -> None:
     fleet = Many(nx.path_graph(2))
-    with pytest.raises(UnknownBanditError, match="this agent has 2 bandits: button, banner; name"):
+    with pytest.raises(UnknownBanditError, match=r"2 bandits.*button, banner"):
         fleet.of(0).choose()
-    with pytest.raises(UnknownBanditError, match="unknown bandit 'bottom'"):
+    with pytest.raises(UnknownBanditError, match="'bottom'"):
         fleet.of(0).bandit("bottom")
     fleet.take(0, {"banner": both()["banner"]})
     assert fleet.of(0).choose().arm in BANNER["arms"]
@@ -346,7 +342,7 @@ def test_pinned_frozen_and_minimum_shares() -> None:
     assert {fleet.play(0, "button", 0.0) for _ in range(10)} == {"green"}
     fleet.take(0, both(arms=["red", {"name": "green", "frozen": True}]))
     assert {fleet.play(0, "button", 0.0) for _ in range(10)} == {"red"}
-    with pytest.raises(InputError, match="none of the arms green may be chosen now"):
+    with pytest.raises(InputError, match="green"):
         fleet.of(0).bandit("button").choose(["green"])
     fleet.take(0, both(minimum_share=0.2))
     service = fleet.of(0).bandit("button")
@@ -418,7 +414,7 @@ def test_a_full_disk_leaves_all_declarations_as_they_were() -> None:
         append(data)
 
     disk.append = fails  # type: ignore[method-assign]  # as one that is almost full
-    with pytest.raises(UnavailableError, match="the disk is full; hand in the declarations again"):
+    with pytest.raises(UnavailableError, match="disk is full"):
         fleet.take(0, changed)
     disk.append = append  # type: ignore[method-assign]  # there is room again
     fleet.steps(25)
@@ -448,7 +444,7 @@ def test_neighbours_believe_as_many_pulls_as_the_section_allows() -> None:
 def test_another_rate_of_pulls_holds_at_once() -> None:
     fleet = Many(nx.path_graph(2), declared=both(max_pulls_per_second=0.02))
     fleet.steps(5)
-    with pytest.raises(TooManyTicketsError, match=r"faster than 0.02 a second"):
+    with pytest.raises(TooManyTicketsError, match=r"0\.02 a second"):
         for _ in range(50):
             fleet.play(0, "button", 1.0)
     for agent in range(2):
@@ -460,7 +456,7 @@ def test_another_rate_of_pulls_holds_at_once() -> None:
     fleet.steps(40)
     assert fleet.learned(1) == fleet.counts
     fleet.take(0, both(max_pulls_per_second=0.02))
-    with pytest.raises(TooManyTicketsError, match=r"faster than 0.02 a second"):
+    with pytest.raises(TooManyTicketsError, match=r"0\.02 a second"):
         for _ in range(50):
             fleet.play(0, "button", 1.0)
 

@@ -109,22 +109,22 @@ def test_synchronous_rounds_add_up_with_rewards_in_between(policy: str) -> None:
 
 
 WRONG: list[tuple[Any, str]] = [
-    (None, r"there is no context; .*country: one of 'PT', 'ES', hour: a number from 0 to 24"),
-    ({"hour": 13}, r"context has no 'country'; it must be one of 'PT', 'ES'"),
-    ({"country": "PT"}, r"context has no 'hour'; it must be a number from 0 to 24"),
-    ({"hour": 13, "country": "FR"}, r"feature 'country' is 'FR'; it must be one of 'PT', 'ES'"),
-    ({"hour": 13, "country": 1}, r"feature 'country' is 1.0; it must be one of"),
-    ({"hour": 24.1, "country": "PT"}, r"feature 'hour' is 24.1; it must be a number from 0 to 24"),
-    ({"hour": "PT", "country": "PT"}, r"feature 'hour' is 'PT'; it must be a number"),
-    ({"hour": float("nan"), "country": "PT"}, r"feature 'hour' is nan; features are finite num"),
-    ({"hour": True, "country": "PT"}, r"feature 'hour' is True; features are finite numbers or"),
-    ({"hour": None, "country": "PT"}, r"feature 'hour' is None; features are finite numbers or"),
-    ({"hour": [13], "country": "PT"}, r"feature 'hour' is \[13\]; features are finite numbers"),
-    ({"hour": 10**400, "country": "PT"}, r"features are finite numbers"),
-    ({"hour": 13, "country": "PT", "our": 1}, r"unknown feature 'our'; .* did you mean 'hour'"),
-    ({1: 2}, r"features have names, got 1; use strings"),
-    ([1.0, 2.0], r"a context is an object of features by name, got \[1.0, 2.0\]"),
-    ("PT", r"a context is an object of features by name, got 'PT'"),
+    (None, "country.*'PT', 'ES'.*hour.* 0 to 24"),
+    ({"hour": 13}, "'country'.*'PT', 'ES'"),
+    ({"country": "PT"}, "'hour'.* 0 to 24"),
+    ({"hour": 13, "country": "FR"}, "'country'.* 'FR'.*'PT', 'ES'"),
+    ({"hour": 13, "country": 1}, r"'country'.* 1\.0.*'PT', 'ES'"),
+    ({"hour": 24.1, "country": "PT"}, r"'hour'.* 24\.1.* 0 to 24"),
+    ({"hour": "PT", "country": "PT"}, "'hour'.* 'PT'"),
+    ({"hour": float("nan"), "country": "PT"}, "'hour'.* nan"),
+    ({"hour": True, "country": "PT"}, "'hour'.* True"),
+    ({"hour": None, "country": "PT"}, "'hour'.* None"),
+    ({"hour": [13], "country": "PT"}, r"'hour'.* \[13\]"),
+    ({"hour": 10**400, "country": "PT"}, "'hour'.*finite"),
+    ({"hour": 13, "country": "PT", "our": 1}, "'our'.*'hour'"),
+    ({1: 2}, r"names.* 1\b"),
+    ([1.0, 2.0], r"\[1\.0, 2\.0\]"),
+    ("PT", "'PT'"),
 ]
 
 
@@ -146,7 +146,7 @@ def test_a_wrong_context_gets_a_sentence_and_changes_nothing(context: Any, sente
 def test_a_context_where_none_is_declared_is_refused() -> None:
     service = alone(MemoryDisk(), None, "flood-ts")
     for ask in (lambda: service.choose(context={"hour": 13}), lambda: service.arms({"hour": 13})):
-        with pytest.raises(InputError, match=r"but this bandit declares no features; leave it out"):
+        with pytest.raises(InputError, match=r"context.*no features"):
             ask()
     assert service.choose().ticket
 
@@ -177,9 +177,7 @@ def test_a_journal_belongs_to_its_features() -> None:
     disk = MemoryDisk()
     alone(disk).choose(context=asked(0))
     others = read_features("features", {"hour": [0, 23], "country": ["PT", "ES"]})
-    told = (
-        r"its features is \{'country': \['PT', 'ES'\], 'hour': \[0\.0, 24\.0\]\}, not \{'country'"
-    )
+    told = r"features.*\{'country': \['PT', 'ES'\], 'hour': \[0\.0, 24\.0\]\}.*\{'country'"
     with pytest.raises(InputError, match=told):
         alone(disk, others)
     assert alone(disk).replica.tickets.open
@@ -217,9 +215,9 @@ def test_what_no_pulls_in_range_can_have_made_is_refused(policy: str) -> None:
     agent.check_claims(honest, claims(), now)
     registers = agent.machine.registers  # type: ignore[attr-defined]  # it has that here
     for spoil, phrase in (
-        ({4: 50.0}, "squared features of up to"),
-        ({0: 500.0}, "rewards times features of up to"),
-        ({5: 3.0, 7: -3.0}, "products of features that no pulls have together"),
+        ({4: 50.0}, "squared features"),
+        ({0: 500.0}, "rewards times features"),
+        ({5: 3.0, 7: -3.0}, "products of features"),
         ({5: float("nan")}, "sums that are not finite"),
     ):
         values = honest_registers(registers)

@@ -205,7 +205,7 @@ def test_agents_that_declare_other_features_refuse_each_other_until_all_do() -> 
     fleet.crash(1)
     more = read_features("features", {"hour": [0, 24], "country": ["PT", "ES", "FR"]})
     fleet.cluster = replace(before, features=more)
-    with pytest.raises(InputError, match=r"journal is of another configuration: its features is"):
+    with pytest.raises(InputError, match="its features"):
         fleet.restart(1)
     fleet.disks[1] = MemoryDisk()
     fleet.restart(1)

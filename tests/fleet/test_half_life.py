@@ -151,7 +151,7 @@ def test_an_agent_a_day_ahead_is_not_believed_and_harms_nobody(
         fleet.pull(0, next(fleet.words) << 40, 1.0)
         fleet.step()
     assert fleet.node(1).refusals["impossible"] > 0
-    assert "s ahead of this agent's, and up to 1800 s are believed; look at both" in caplog.text
+    assert "up to 1800 s" in caplog.text
     assert max(fleet.clocks()[1:]) <= 1
     if policy != "gossip-ts":
         np.testing.assert_allclose(fleet.totals(3), known, rtol=2e-3)
@@ -289,5 +289,5 @@ def test_a_journal_belongs_to_one_half_life() -> None:
     fleet.crash(1)
     for other in (None, HOUR):
         fleet.cluster = replace(fleet.cluster, half_life=other)
-        with pytest.raises(InputError, match=r"its half_life is 7200\.0, not "):
+        with pytest.raises(InputError, match=r"half_life.* 7200\.0"):
             fleet.restart(1)

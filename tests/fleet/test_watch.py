@@ -170,10 +170,10 @@ def test_who_is_not_there_is_shown_by_its_address_until_it_comes() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"id": 7}, "what it tells does not fit: Expected `str`, got `int`"),
-        ({"arms": None}, "what it tells does not fit"),
-        ({"round": 1e300}, "what it tells does not fit"),
-        ({"id": "b"}, "'b' answers at its address"),
+        ({"id": 7}, "Expected `str`, got `int`"),
+        ({"arms": None}, "does not fit"),
+        ({"round": 1e300}, "does not fit"),
+        ({"id": "b"}, "'b' answers"),
         ({"id": "b" * 64}, "names agents that cannot be"),
         ({"now": 1e301}, "numbers that cannot be"),
         ({"round": 2**60}, "numbers that cannot be"),
@@ -228,7 +228,7 @@ def test_agents_of_another_cluster_are_not_mixed_in() -> None:
     async def scenario(watch: Watch) -> None:
         await until(lambda: len(watch.feed.agents) == 2)
         await until(lambda: not watch.feed.agents["stand-in"].up)
-        assert "has 2 options, but the others" in watch.feed.agents["stand-in"].why
+        assert "2 options" in watch.feed.agents["stand-in"].why
 
     with fleet("a") as servers, running(stranger) as other:
 
@@ -311,13 +311,13 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 
 def test_somebody_is_to_be_watched() -> None:
-    with pytest.raises(InputError, match="give the address of one"):
+    with pytest.raises(InputError, match="address of one"):
         Watch([])
 
 
 def test_files_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("no certificate")
-    with pytest.raises(InputError, match=r"ca\.pem cannot be used"):
+    with pytest.raises(InputError, match=r"ca\.pem"):
         client_context(tmp_path / "ca.pem", None, None)
     with pytest.raises(InputError, match="go together"):
         client_context(None, tmp_path / "a.pem", None)
@@ -357,7 +357,7 @@ def test_a_port_that_is_none_is_refused(port: int) -> None:
         async with served(FleetSite(Watch(["127.0.0.1:1"])), port):
             pass
 
-    with pytest.raises(InputError, match=f"the port is {port}"):
+    with pytest.raises(InputError, match=str(port)):
         asyncio.run(scenario())
 
 
@@ -406,7 +406,7 @@ def test_a_page_over_a_fleet_shows_the_bandit_that_is_asked_for(
             assert len(site._others) == 1
             for number in range(MOST_WATCHED - 1):
                 site._watch(f"made-up-{number}")
-            with pytest.raises(InputError, match="8 bandits are watched besides the first"):
+            with pytest.raises(InputError, match="8 bandits"):
                 site._watch("one more")
             for each in site._others.values():
                 each.asked -= UNWATCHED_SECONDS + 1.0

@@ -93,13 +93,13 @@ def test_regret_grows_slower_with_resources_than_alone_and_with_groups() -> None
 
 
 def test_bad_input_and_seeds() -> None:
-    with pytest.raises(InputError, match="liars is 5; give at most 4"):
+    with pytest.raises(InputError, match=r"liars.* 5\b.* 4\b"):
         collaborate(needle(5), users=5, horizon=10, liars=5)
-    with pytest.raises(InputError, match="sources is 5; give at most 4"):
+    with pytest.raises(InputError, match=r"sources.* 5\b.* 4\b"):
         collaborate(needle(9), users=5, horizon=10, sources=5)
-    with pytest.raises(InputError, match="betrayal is -1"):
+    with pytest.raises(InputError, match=r"betrayal.* -1\b"):
         collaborate(needle(9), users=5, horizon=10, betrayal=-1)
-    with pytest.raises(InputError, match="liars is 1; it must be a number from 0 to below 1"):
+    with pytest.raises(InputError, match=r"liars.* 1\b"):
         parse_model("collaborate:liars=1").play(Played([0.5, 0.4], 3, 10, 1, 0))
     one, two, other = (collaborate(needle(5), 5, 50, seed=s).regret for s in (1, 1, 2))
     assert np.array_equal(one, two)

@@ -68,11 +68,11 @@ def test_one_player_does_not_talk() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="there are 3 players and 2 arms; give at most one player"):
+    with pytest.raises(InputError, match=r"3 players.* 2 arms"):
         ducb4([[0.5, 0.5]] * 3, horizon=10)
-    with pytest.raises(InputError, match="step is 0; it must be a positive finite number"):
+    with pytest.raises(InputError, match=r"step.* 0\b"):
         ducb4([[0.5, 0.5]] * 2, horizon=10, step=0)
-    with pytest.raises(InputError, match="bid_rounds is 0"):
+    with pytest.raises(InputError, match=r"bid_rounds.* 0\b"):
         ducb4([[0.5, 0.5]] * 2, horizon=10, bid_rounds=0)
-    with pytest.raises(InputError, match=r"means have shape \(2,\); give one row per agent with"):
+    with pytest.raises(InputError, match=r"\(2,\)"):
         ducb4([0.5, 0.5], horizon=10)

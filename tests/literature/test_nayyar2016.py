@@ -69,9 +69,9 @@ def test_what_is_lost_per_unit_of_the_guarantee_does_not_grow() -> None:
 
 
 def test_bad_input_and_seeds() -> None:
-    with pytest.raises(InputError, match="growth is -1; it must be a finite number, at least 0"):
+    with pytest.raises(InputError, match=r"growth.* -1\b"):
         de3(TABLE, 10, growth=-1)
-    with pytest.raises(InputError, match="explore is 0"):
+    with pytest.raises(InputError, match=r"explore.* 0\b"):
         de3(TABLE, 10, explore=0)
     close = [[0.55, 0.5], [0.5, 0.5]]
     one, two = (de3(close, 300, step=0.01, runs=8, seed=seed).regret for seed in (1, 2))

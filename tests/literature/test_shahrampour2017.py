@@ -93,11 +93,9 @@ def test_regret_is_logarithmic() -> None:
 
 def test_bad_input_and_seeds() -> None:
     network = Network.from_spec("cycle:4")
-    with pytest.raises(
-        InputError, match="means have 1 rows and the network has 4 agents; give one"
-    ):
+    with pytest.raises(InputError, match=r"1 rows.* 4 agents"):
         majority_vote([[0.5, 0.4]], network, 10)
-    with pytest.raises(InputError, match="horizon is 0"):
+    with pytest.raises(InputError, match=r"horizon.* 0\b"):
         majority_vote([[0.5, 0.4]] * 4, network, 0)
     one, two, other = (
         majority_vote([[0.5, 0.45]] * 4, network, 200, runs=3, seed=s).regret for s in (1, 1, 2)

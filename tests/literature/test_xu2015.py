@@ -105,15 +105,15 @@ def test_regret_is_logarithmic_and_linear_in_the_number_of_actions() -> None:
 
 
 def test_bad_input_and_seeds() -> None:
-    with pytest.raises(InputError, match=r"means have shape \(2, 3\); give one axis per agent"):
+    with pytest.raises(InputError, match=r"\(2, 3\)"):
         global_feedback([[0.1, 0.2, 0.3]] * 2, 10)
-    with pytest.raises(InputError, match="unknown rule 'both'"):
+    with pytest.raises(InputError, match="rule 'both'"):
         global_feedback(TRAP, 10, rule="both")
-    with pytest.raises(InputError, match="error is -1; it must be a finite number, at least 0"):
+    with pytest.raises(InputError, match=r"error.* -1\b"):
         global_feedback(TRAP, 10, error=-1)
-    with pytest.raises(InputError, match="exploration is 0"):
+    with pytest.raises(InputError, match=r"exploration.* 0\b"):
         global_feedback(TRAP, 10, exploration=0)
-    with pytest.raises(InputError, match="30 agents with 2 actions have 1073741824 joint actions"):
+    with pytest.raises(InputError, match=r"30 agents.* 1073741824\b"):
         parse_model("global-feedback").play(Played([0.5, 0.4], 30, 10, 1, 0))
     one, two, other = (
         global_feedback([[0.5, 0.45], [0.4, 0.4]], 300, error=0.5, seed=s).regret for s in (1, 1, 2)

@@ -74,7 +74,7 @@ def test_players_share_the_pulls() -> None:
 
 def test_a_tolerance_stops_earlier_and_equal_arms_need_one() -> None:
     close = [0.5, 0.5, 0.1]
-    with pytest.raises(InputError, match=r"two arms have the largest mean 0\.5, so there is no"):
+    with pytest.raises(InputError, match=r"two arms.* 0\.5\b"):
         many_exchanges(close, players=5, delta=0.1)
     result = many_exchanges(close, players=5, delta=0.1, tolerance=0.2, runs=10)
     assert set(result.arms.tolist()) <= {0, 1}
@@ -101,19 +101,17 @@ def test_who_is_named_often_and_praised_wins() -> None:
 
 
 def test_arms_that_take_too_long_to_tell_apart_are_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"means 0\.50001 and 0\.5, and telling them apart takes m"
-    ):
+    with pytest.raises(InputError, match=r"0\.50001.* 0\.5\b"):
         many_exchanges([0.5, 0.50001], players=2, delta=0.1)
-    with pytest.raises(InputError, match="give means further apart, or a larger tolerance"):
+    with pytest.raises(InputError, match="tolerance"):
         many_exchanges([0.5, 0.5], players=2, delta=0.1, tolerance=1e-300)
     assert many_exchanges([0.5, 0.50001], players=2, delta=0.1, tolerance=0.1).arms.size == 1
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="delta is 1; it must be a number between 0 and 1"):
+    with pytest.raises(InputError, match=r"delta.* 1\b"):
         many_exchanges(MEANS, 2, 1)
-    with pytest.raises(InputError, match="tolerance is -1; it must be a number in"):
+    with pytest.raises(InputError, match=r"tolerance.* -1\b"):
         many_exchanges(MEANS, 2, 0.1, -1)
-    with pytest.raises(InputError, match="budget is 5, and a player takes 5 arms; give at least 2"):
+    with pytest.raises(InputError, match=r"budget.* 5\b.* 2\b"):
         one_exchange(MEANS, 2, 5)

@@ -45,5 +45,5 @@ def test_a_little_telling_pays_and_much_does_not() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="eagerness is -1; it must be a finite number, at least 0"):
+    with pytest.raises(InputError, match=r"eagerness.* -1\b"):
         pull_or_tell(MEANS, 2, 10, -1)

@@ -47,19 +47,17 @@ def test_means_that_vary_average_to_those_given_and_favourites_differ() -> None:
 
 
 def test_tables_of_means_are_checked() -> None:
-    with pytest.raises(
-        InputError, match=r"spread is 0\.2; means plus and minus the spread must stay"
-    ):
+    with pytest.raises(InputError, match=r"spread.* 0\.2\b"):
         vary([0.9, 0.5], 2, 0.2)
-    with pytest.raises(InputError, match=r"so give a number from 0 to 0\.1"):
+    with pytest.raises(InputError, match=r"spread.* 0\.1\b"):
         vary([0.9, 0.5], 2, -1)
     for wrong in ([[0.5]], [0.5, 0.4], np.zeros((0, 3))):
-        with pytest.raises(InputError, match="give one row per agent with a number for each of at"):
+        with pytest.raises(InputError, match="one row per agent"):
             read_table(wrong)
-    with pytest.raises(InputError, match=r"a mean is 1\.5; give numbers from 0 to 1"):
+    with pytest.raises(InputError, match=r"mean.* 1\.5\b"):
         read_table([[0.5, 1.5]])
-    with pytest.raises(InputError, match="a mean is nan"):
+    with pytest.raises(InputError, match=r"mean.* nan"):
         read_table([[0.5, math.nan]])
     for rows in ([[0.5, 0.4], [0.5]], [["a", "b"]]):
-        with pytest.raises(InputError, match="means are not an array of numbers; give numbers"):
+        with pytest.raises(InputError, match="array of numbers"):
             read_table(rows)

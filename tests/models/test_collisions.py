@@ -128,9 +128,9 @@ def test_equal_seeds_play_equally_and_bad_input_is_refused() -> None:
     assert np.array_equal(one.pulls, two.pulls)
     other = play_collisions(MEANS, TDFS, 2, 40, seed=4)
     assert not np.array_equal(one.pulls, other.pulls)
-    with pytest.raises(InputError, match="there are 6 players and 5 arms; give at most one"):
+    with pytest.raises(InputError, match=r"6 players.* 5 arms"):
         play_collisions(MEANS, TDFS, 6, 40)
-    with pytest.raises(InputError, match="give at least two numbers from 0 to 1"):
+    with pytest.raises(InputError, match="0 to 1"):
         collision_bound([0.5, 1.5], 1, 10)
-    with pytest.raises(InputError, match="horizon is 0"):
+    with pytest.raises(InputError, match=r"horizon.* 0\b"):
         play_collisions(MEANS, TDFS, 2, 0)

@@ -60,10 +60,10 @@ def test_one_agent() -> None:
     ("graph", "sentence"),
     [
         (igraph.Graph([(0, 1)], directed=True), r"graph is directed.*graph.as_undirected\(\)"),
-        (igraph.Graph([(0, 1), (0, 1)]), r"loops or parallel edges.*graph.simplify\(\)"),
-        (igraph.Graph([(0, 1), (1, 1)]), r"loops or parallel edges.*graph.simplify\(\)"),
+        (igraph.Graph([(0, 1), (0, 1)]), r"parallel edges.*graph\.simplify\(\)"),
+        (igraph.Graph([(0, 1), (1, 1)]), r"parallel edges.*graph\.simplify\(\)"),
         (igraph.Graph(0), "graph has no nodes"),
-        (igraph.Graph(2), "graph must be connected"),
+        (igraph.Graph(2), "connected"),
     ],
 )
 def test_what_is_no_network_is_refused(graph: Any, sentence: str) -> None:
@@ -74,8 +74,8 @@ def test_what_is_no_network_is_refused(graph: Any, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["a", "b", "a"], "2 vertices are called 'a'; give every vertex its own name"),
-        (["a", None, "b"], "vertex 1 of the graph has no name, and others have"),
+        (["a", "b", "a"], "2 vertices.*'a'"),
+        (["a", None, "b"], r"vertex 1\b"),
     ],
 )
 def test_names_must_tell_vertices_apart(names: list[Any], sentence: str) -> None:

@@ -76,9 +76,9 @@ def test_degrees_are_read_only() -> None:
 @pytest.mark.parametrize("agent", [-1, 3])
 def test_strangers_have_no_neighbors(agent: int) -> None:
     network = Network(nx.path_graph(3))
-    with pytest.raises(InputError, match=f"agent {agent} does not exist; .* 0 to 2"):
+    with pytest.raises(InputError, match=f"agent {agent}\\b.* 0 to 2"):
         network.neighbors(agent)
-    with pytest.raises(InputError, match=f"agent {agent} does not exist"):
+    with pytest.raises(InputError, match=f"agent {agent}\\b"):
         network.local_view(agent, num_arms=2, sigma=1.0, needs=frozenset())
 
 
@@ -150,5 +150,5 @@ def test_lambda_that_rounds_to_one_is_refused() -> None:
     assert Network(nx.path_graph(2), own).lambda2 < 1.0
     network = Network(nx.path_graph(2), own)
     network.__dict__["spectrum"] = (1e-17, 1.0)
-    with pytest.raises(InputError, match="cannot be told from 1 in double precision"):
+    with pytest.raises(InputError, match="double precision"):
         _ = network.lambda2

@@ -40,23 +40,23 @@ def test_a_single_agent_sends_nothing() -> None:
 
 def test_a_stage_longer_than_the_horizon_is_warned_of() -> None:
     (warning,) = describe(Network.from_spec("cycle:100"), horizon=163).warnings
-    assert "C = 164 rounds, more than the horizon of 163" in warning
-    assert "never finish its first stage" in warning
-    assert "raise the horizon, add edges" in warning
+    assert "C = 164 rounds" in warning
+    assert "horizon of 163" in warning
+    assert "first stage" in warning
 
 
 @pytest.mark.parametrize(("horizon", "warned"), [(164, True), (181, True), (182, False)])
 def test_a_horizon_within_the_first_stage_is_warned_of(horizon: int, warned: bool) -> None:
     warnings = describe(Network.from_spec("cycle:100"), num_arms=17, horizon=horizon).warnings
     assert len(warnings) == warned
-    assert all("K + C = 17 + 164 rounds" in warning for warning in warnings)
+    assert all("K + C = 17 + 164" in warning for warning in warnings)
 
 
 def test_a_nearly_periodic_matrix_is_warned_of() -> None:
     own = np.array([[0.001, 0.999], [0.999, 0.001]])
     (warning,) = describe(Network(nx.path_graph(2), own)).warnings
-    assert "nearly periodic: its smallest eigenvalue is -0.998" in warning
-    assert 'weights="max-degree" or the lazy matrix (I + P)/2' in warning
+    assert "-0.998" in warning
+    assert 'weights="max-degree"' in warning
 
 
 def test_nearly_periodic_though_another_eigenvalue_decides() -> None:
@@ -70,7 +70,7 @@ def test_max_degree_weights_of_a_dense_bipartite_graph_need_to_be_lazy() -> None
     network = Network(nx.complete_bipartite_graph(250, 250))
     (warning,) = describe(network).warnings
     assert "nearly periodic" in warning
-    assert "use the lazy matrix" in warning
+    assert "lazy matrix" in warning
     lazy = (network.matrix.toarray() + np.eye(500)) / 2
     assert describe(Network(network.adjacency, lazy)).warnings == ()
 
@@ -78,7 +78,7 @@ def test_max_degree_weights_of_a_dense_bipartite_graph_need_to_be_lazy() -> None
 @pytest.mark.parametrize("name", ["num_arms", "horizon"])
 def test_bad_numbers_are_refused(name: str) -> None:
     network = Network.from_spec("cycle:5")
-    with pytest.raises(InputError, match=f"{name} is 0; it must be at least 1"):
+    with pytest.raises(InputError, match=rf"{name}.* 0\b"):
         describe(network, **{name: 0})
-    with pytest.raises(InputError, match="epsilon is 0; it must be"):
+    with pytest.raises(InputError, match=r"epsilon.* 0\b"):
         describe(network, epsilon=0)

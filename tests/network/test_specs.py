@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def test_a_bar_stands_for_the_union() -> None:
     assert edges_of(parse_graph("cycle:9|star:9")) == edges_of(union)
     assert Network.from_spec("cycle:9|star:9").description == "cycle:9|star:9"
     assert edges_of(parse_graph("cycle:9|cycle:9")) == edges_of(nx.cycle_graph(9))
-    with pytest.raises(InputError, match=r"have different agents \(9 and 8\); a union is made of"):
+    with pytest.raises(InputError, match=r"\(9 and 8\)"):
         parse_graph("cycle:9|star:8")
 
 
@@ -108,41 +109,39 @@ def test_large_graphs_are_built_quickly() -> None:
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        ("cycel:100", "unknown graph 'cycel'; known are .*did you mean 'cycle'"),
+        ("cycel:100", "'cycel'.*'cycle'"),
         ("torus", "unknown graph 'torus'"),
-        pytest.param("x" * 5000, "unknown graph 'x*'; known are", id="long"),
-        pytest.param(
-            f"{'x' * 5000}.txt", "graph file .* cannot be read .* too long", id="long file"
-        ),
-        ("", "graph is empty; write one such as cycle:100"),
-        ("cycle", "graph 'cycle' is malformed; write cycle:N, for instance cycle:100"),
-        ("cycle:", "malformed; write cycle:N"),
-        ("cycle:ten", "malformed; write cycle:N"),
-        ("cycle:3,4", "malformed; write cycle:N"),
-        ("cycle:100,seed=1", "malformed; write cycle:N"),
-        ("grid:10", "malformed; write grid:ROWSxCOLUMNS, for instance grid:10x10"),
-        ("grid:10,10", "malformed; write grid:ROWSxCOLUMNS"),
-        ("regular:3", r"malformed; write regular:DEGREE,N\[,seed=S\]"),
-        ("regular:3,50,sead=7", r"malformed; write regular:DEGREE,N\[,seed=S\]"),
-        ("regular:3,50,seed=-1", r"malformed; write regular"),
-        ("regular:seed=7", "malformed; write regular"),
-        ("erdos-renyi:100,many", "malformed; write erdos-renyi:N,PROBABILITY"),
-        ("small-world:100,4", "malformed; write small-world:N,DEGREE,PROBABILITY"),
-        ("cycle:0", "a cycle needs at least 1 agent, but 0 were asked for"),
-        ("path:-3", "a path needs at least 1 agent"),
-        ("star:0", "a star needs at least 1 agent"),
-        ("complete:0", "a complete graph needs at least 1 agent"),
-        ("grid:0x4", "a grid needs at least 1 row and 1 column, but 0x4"),
-        ("barbell:1,2", "a barbell needs cliques of at least 2 agents"),
-        ("regular:3,5", "an even product of the two, but degree 3 with 5 agents"),
-        ("regular:5,5", "a degree below the number of agents"),
-        ("erdos-renyi:10,1.5", "a probability from 0 to 1, but 10,1.5"),
-        ("erdos-renyi:10,nan", "a probability from 0 to 1"),
-        ("small-world:10,3,0.1", "an even degree from 2"),
-        ("small-world:10,2,2", "a rewiring probability from 0 to 1"),
-        ("erdos-renyi:100,0.001", "came out disconnected, in [0-9]+ components; .*seed=1"),
-        ("regular:2,300,seed=4", "came out disconnected.* seed=5"),
-        ("complete:100000", "about 4999950000 edges .* at most 20000000"),
+        pytest.param("x" * 5000, "'x*'", id="long"),
+        pytest.param(f"{'x' * 5000}.txt", "graph file.*too long", id="long file"),
+        ("", "cycle:100"),
+        ("cycle", "'cycle'.*cycle:N.*cycle:100"),
+        ("cycle:", "cycle:N"),
+        ("cycle:ten", "cycle:N"),
+        ("cycle:3,4", "cycle:N"),
+        ("cycle:100,seed=1", "cycle:N"),
+        ("grid:10", "grid:ROWSxCOLUMNS.*grid:10x10"),
+        ("grid:10,10", "grid:ROWSxCOLUMNS"),
+        ("regular:3", r"regular:DEGREE,N\[,seed=S\]"),
+        ("regular:3,50,sead=7", r"regular:DEGREE,N\[,seed=S\]"),
+        ("regular:3,50,seed=-1", "regular:DEGREE"),
+        ("regular:seed=7", "regular:DEGREE"),
+        ("erdos-renyi:100,many", "erdos-renyi:N,PROBABILITY"),
+        ("small-world:100,4", "small-world:N,DEGREE,PROBABILITY"),
+        ("cycle:0", r"cycle\b.* 1 .* 0\b"),
+        ("path:-3", r"path\b.* 1 .* -3\b"),
+        ("star:0", r"star\b.* 1 .* 0\b"),
+        ("complete:0", r"complete\b.* 1 .* 0\b"),
+        ("grid:0x4", r"grid\b.* 0x4"),
+        ("barbell:1,2", r"barbell\b.* 2 "),
+        ("regular:3,5", "degree 3 with 5"),
+        ("regular:5,5", r"degree\b.* 5\b"),
+        ("erdos-renyi:10,1.5", r"probability\b.* 10,1\.5"),
+        ("erdos-renyi:10,nan", r"probability\b.* 10,nan"),
+        ("small-world:10,3,0.1", "even degree"),
+        ("small-world:10,2,2", "rewiring probability"),
+        ("erdos-renyi:100,0.001", "disconnected.* [0-9]+ components.*seed=1"),
+        ("regular:2,300,seed=4", "disconnected.*seed=5"),
+        ("complete:100000", "4999950000.* 20000000"),
     ],
 )
 def test_bad_shorthand_is_refused_in_a_sentence(spec: str, sentence: str) -> None:
@@ -155,7 +154,7 @@ def test_a_small_world_that_never_connects_is_a_sentence(monkeypatch: pytest.Mon
         raise nx.NetworkXError
 
     monkeypatch.setattr(nx, "connected_watts_strogatz_graph", never)
-    with pytest.raises(InputError, match=r"no connected small world 60,2,1 .* seed 4 .* another"):
+    with pytest.raises(InputError, match=r"60,2,1.*seed 4"):
         parse_graph("small-world:60,2,1,seed=4")
 
 
@@ -206,23 +205,23 @@ def test_graphml_files(tmp_path: Path) -> None:
 
 def test_directed_graphml_is_refused(tmp_path: Path) -> None:
     nx.write_graphml(nx.DiGraph([("x", "y")]), tmp_path / "g.graphml")
-    with pytest.raises(InputError, match="graph is directed"):
+    with pytest.raises(InputError, match="directed"):
         Network.from_spec(str(tmp_path / "g.graphml"))
 
 
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("g.txt", b"", "holds no edges; write one edge per line, such as '0 1'"),
+        ("g.txt", b"", "'0 1'"),
         ("g.txt", b"# nothing\n", "holds no edges"),
         ("g.csv", b"source,target\n", "holds no edges"),
-        ("g.txt", b"0 1\n2\n", "line 2 of graph file .* names 1 node; .* such as '0 1'"),
-        ("g.csv", b"0,1\n2,\n", "line 2 of graph file .* names 1 node; .* such as '0,1'"),
-        ("g.txt", b"0 1 1\n\n1 2 nan\n", "line 3 of .* has the weight nan, which is not finite; g"),
-        ("g.txt", b"\xff\xfe\x00 1", "cannot be read .* give a readable text file"),
+        ("g.txt", b"0 1\n2\n", r"line 2\b.*'0 1'"),
+        ("g.csv", b"0,1\n2,\n", r"line 2\b.*'0,1'"),
+        ("g.txt", b"0 1 1\n\n1 2 nan\n", r"line 3\b.* nan"),
+        ("g.txt", b"\xff\xfe\x00 1", r"g\.txt"),
         ("g.graphml", b"", "is no GraphML"),
         ("g.graphml", b"<html></html>", "is no GraphML"),
-        ("g.json", b"{}", "has an unknown ending; write an edge list"),
+        ("g.json", b"{}", r"g\.json"),
     ],
 )
 def test_bad_files_are_refused_in_a_sentence(
@@ -236,5 +235,5 @@ def test_bad_files_are_refused_in_a_sentence(
 @pytest.mark.parametrize("make", [lambda path: path / "absent.txt", lambda path: path / "d.txt"])
 def test_missing_files_are_a_sentence(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     (tmp_path / "d.txt").mkdir()
-    with pytest.raises(InputError, match=r"there is no file .*; give the path of an existing"):
+    with pytest.raises(InputError, match=re.escape(make(tmp_path).name)):
         parse_graph(str(make(tmp_path)))

@@ -144,7 +144,7 @@ def test_where_lanczos_starves_a_factorisation_takes_over(monkeypatch: pytest.Mo
 
 def test_giving_up_on_the_inverse_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectra, "lanczos", lambda *arguments: None)
-    with pytest.raises(InputError, match=r"network of 700 agents was not found .* the inverse"):
+    with pytest.raises(InputError, match="700 agents"):
         _ = Network.from_spec("cycle:700").lambda2
 
 
@@ -152,7 +152,7 @@ def test_giving_up_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spectra, "lanczos_spectrum", lambda matrix: None)
     monkeypatch.setattr(spectra, "CUT_LIMIT", 10)
     network = Network.from_spec("regular:6,2000")
-    with pytest.raises(InputError, match=r"not found in 4000 Lanczos steps.*upper bound on λ"):
+    with pytest.raises(InputError, match=r"4000\b.*λ"):
         _ = network.lambda2
 
 

@@ -102,15 +102,15 @@ def refusal(**arguments: object) -> str:
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
-    assert "agent 5 does not exist" in refusal(source=5)
-    assert "rounds is 0" in refusal(rounds=0)
-    assert "known are gif, html" in refusal(path=tmp_path / "news.mp4")
-    assert "known are gif, html" in refusal(path=tmp_path / "news")
-    assert "has no agents that talk" in refusal(aggregations=["central-totals"])
+    assert "agent 5" in refusal(source=5)
+    assert "rounds" in refusal(rounds=0)
+    assert "gif, html" in refusal(path=tmp_path / "news.mp4")
+    assert "gif, html" in refusal(path=tmp_path / "news")
+    assert "central-totals" in refusal(aggregations=["central-totals"])
     assert "unknown aggregation 'tree'" in refusal(aggregations=["tree"])
-    assert "give one such as cb.TreeSums()" in refusal(aggregations=[3])
-    assert "no aggregation was given" in refusal(aggregations=[])
-    assert "more than 1,000,000 values" in refusal(rounds=100_000)
+    assert "cb.TreeSums()" in refusal(aggregations=[3])
+    assert "no aggregation" in refusal(aggregations=[])
+    assert "1,000,000" in refusal(rounds=100_000)
     assert list(tmp_path.iterdir()) == []
 
 

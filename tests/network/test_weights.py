@@ -108,33 +108,33 @@ def test_an_aperiodic_matrix_without_own_weight_is_fine() -> None:
 @pytest.mark.parametrize(
     ("graph", "matrix", "sentence"),
     [
-        (TRIANGLE, np.eye(2), r"shape \(2, 2\), but the graph has 3 agents; .* shape \(3, 3\)"),
-        (TRIANGLE, [1.0, 0.0], r"mixing matrix has shape \(2,\)"),
-        (PAIR, [[np.nan, 0.5], [0.5, 0.5]], "mixing matrix has the entry nan"),
-        (PAIR, [[1j, 0.5], [0.5, 0.5]], "entries must be real numbers"),
+        (TRIANGLE, np.eye(2), r"\(2, 2\).* 3 agents.*\(3, 3\)"),
+        (TRIANGLE, [1.0, 0.0], r"matrix.*\(2,\)"),
+        (PAIR, [[np.nan, 0.5], [0.5, 0.5]], "matrix.* nan"),
+        (PAIR, [[1j, 0.5], [0.5, 0.5]], "real numbers"),
         (
             PAIR,
             [[0.5, 0.5], [0.4, 0.6]],
-            r"symmetric: entry \(0, 1\) is 0.5 and entry \(1, 0\) is 0.4",
+            r"\(0, 1\).* 0\.5 .*\(1, 0\).* 0\.4",
         ),
         (
             nx.path_graph(4),
             np.diag([0.5, 0, 0, 0.47]) + 0.5 * nx.to_numpy_array(nx.path_graph(4)),
-            r"doubly stochastic: row 3 sums to 0.97 \(tolerance 1e-09\); build one with Network",
+            r"row 3\b.* 0\.97 .*1e-09",
         ),
-        (PAIR, [[1 + 2e-9, 0], [0, 1]], "row 0 sums to 1.000000002"),
-        (PAIR, [[1.1, -0.1], [-0.1, 1.1]], r"entry \(0, 1\) is -0.1, .* must not be negative"),
+        (PAIR, [[1 + 2e-9, 0], [0, 1]], r"row 0\b.* 1\.000000002"),
+        (PAIR, [[1.1, -0.1], [-0.1, 1.1]], r"\(0, 1\).* -0\.1"),
         (
             nx.path_graph(3),
             np.full((3, 3), 1 / 3),
-            r"zero where there is no edge: entry \(0, 2\) is 0.333333333333",
+            r"\(0, 2\).* 0\.333333333333",
         ),
-        (PAIR, np.eye(2), "λ = 1: its positive weights leave agents 0 and 1 unconnected"),
-        (PAIR, [[0, 1], [1, 0]], "λ = 1: −1 is an eigenvalue, because the graph is bipartite"),
+        (PAIR, np.eye(2), "λ = 1.*agents 0 and 1"),
+        (PAIR, [[0, 1], [1, 0]], "λ = 1.*bipartite"),
         (
             nx.cycle_graph(6),
             sparse.csr_array(nx.to_numpy_array(nx.cycle_graph(6)) / 2),
-            r"λ = 1: −1 is an eigenvalue.* use \(I \+ P\)/2",
+            r"λ = 1.*\(I \+ P\)/2",
         ),
     ],
 )
@@ -150,8 +150,7 @@ def test_deviations_within_tolerance_are_accepted() -> None:
 
 
 def test_unknown_weights_suggest_the_nearest() -> None:
-    sentence = r"unknown weights 'metropolys'.*did you mean 'metropolis'"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=r"'metropolys'.*'metropolis'"):
         Network(PAIR, "metropolys")
 
 
@@ -218,10 +217,10 @@ def test_an_edge_without_a_weight_weighs_one_and_one_of_weight_zero_does_not_mix
 @pytest.mark.parametrize(
     ("weight", "sentence"),
     [
-        (-1.0, "edge 0 – 1 has the weight -1; a weight is a finite number from 0 on"),
-        (float("nan"), "edge 0 – 1 has the weight nan; a weight is a finite number"),
-        ("near", "edge 0 – 1 has the weight 'near'; weights are numbers"),
-        (None, "edge 0 – 1 has the weight None; weights are numbers"),
+        (-1.0, r"0 – 1.* -1\b"),
+        (float("nan"), "0 – 1.* nan"),
+        ("near", "0 – 1.* 'near'"),
+        (None, "0 – 1.* None"),
     ],
 )
 def test_edge_weights_that_are_none(weight: Any, sentence: str) -> None:
@@ -235,9 +234,9 @@ def test_edge_weights_that_are_none(weight: Any, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("weight", "sentence"),
     [
-        (-2.0, "edge 0 – 1 has the weight -2; a weight is a finite number from 0 on"),
-        (float("inf"), "edge 0 – 1 has the weight inf; a weight is a finite number"),
-        (0.0, "all edges have the weight 0, so that nothing would mix; give them weights above 0"),
+        (-2.0, r"0 – 1.* -2\b"),
+        (float("inf"), "0 – 1.* inf"),
+        (0.0, r"weight.* 0\b"),
     ],
 )
 @pytest.mark.parametrize("weights", ["auto", "edge"])
@@ -251,7 +250,7 @@ def test_equal_edge_weights_are_looked_at(weight: float, sentence: str, weights:
 def test_weights_that_cut_the_graph_in_two() -> None:
     graph: Any = nx.path_graph(3)
     graph.edges[0, 1]["weight"] = 0.0
-    with pytest.raises(InputError, match="leave agents 0 and 1 unconnected"):
+    with pytest.raises(InputError, match="agents 0 and 1"):
         Network(graph)
 
 
@@ -278,7 +277,7 @@ def test_files_with_weights(tmp_path: Path, name: str, text: str, weights: str) 
 
 def test_a_file_with_two_weights_of_an_edge(tmp_path: Path) -> None:
     (tmp_path / "g.txt").write_text("0 1 1\n1 2 3\n1 0 2\n")
-    with pytest.raises(InputError, match="gives edge 1 – 0 the weights 1 and 2; give it one"):
+    with pytest.raises(InputError, match=r"1 – 0.* 1 and 2\b"):
         Network.from_spec(f"{tmp_path}/g.txt")
 
 
@@ -286,5 +285,5 @@ def test_a_union_has_no_weights(tmp_path: Path) -> None:
     network = Network.from_spec("cycle:9|grid:3x3")
     assert network.weights == "max-degree"
     (tmp_path / "g.txt").write_text("0 1 1\n1 2 3\n2 0 0.5\n")
-    with pytest.raises(InputError, match="has edge weights, and a union of graphs has none"):
+    with pytest.raises(InputError, match="union"):
         Network.from_spec(f"cycle:3|{tmp_path}/g.txt")

@@ -25,7 +25,7 @@ def test_entry_points(package: Mine) -> None:
     assert cb.Network.from_spec("offered-wheel:6").num_edges == 10
     clocks = cb.parse_clocks("offered-clocks")
     assert (clocks, clocks and clocks.spelling) == (package.MyClocks(), "offered-clocks")
-    with pytest.raises(cb.InputError, match=r"malformed; write offered-wheel:SIZE\[,seed=S\]"):
+    with pytest.raises(cb.InputError, match=r"offered-wheel:SIZE\[,seed=S\]"):
         parse_graph("offered-wheel:six")
 
 
@@ -79,5 +79,5 @@ def test_arms_are_given_in_one_way(command: Command, option: str) -> None:
         "--problem", "bernoulli:means=0.5,0.4x5",
     )  # fmt: skip
     assert done.returncode == 2
-    sentence = f"error: --{option} and --problem were both given; give one of them, such as"
-    assert " ".join(done.stderr.split()).startswith(sentence)
+    sentence = f"--{option} and --problem"
+    assert sentence in " ".join(done.stderr.split())

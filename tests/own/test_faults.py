@@ -35,7 +35,7 @@ def test_a_spelling_tells_all_settings(mine: Mine) -> None:
 
 
 def test_a_form_tells_no_more_than_settings(mine: Mine) -> None:
-    with pytest.raises(cb.InputError, match="but day is no setting; its settings are share, every"):
+    with pytest.raises(cb.InputError, match=r"\bday\b.*share, every"):
         cb.Faults(mine.Overtold(0.5))
 
 
@@ -78,24 +78,22 @@ def test_own_faults_and_clocks(mine: Mine) -> None:
     play(policy=policy, faults="my_module:AnyTimeLoss=0.5", clocks="poisson")
     lost = play(policy=policy, faults="my_module:AnyTimeLoss=1", clocks="poisson").dataset
     assert lost["messages_lost"].equals(lost["messages_sent"].rename("messages_lost"))
-    with pytest.raises(
-        cb.InputError, match="fault my_module:MyLoss is defined in rounds, and with"
-    ):
+    with pytest.raises(cb.InputError, match=r"my_module:MyLoss\b"):
         play(policy=policy, faults="my_module:MyLoss=0.5", clocks="poisson")
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("my_module:MyLoss", "fault 'my_module:MyLoss' has no value; write name=value"),
-        ("my_module:MyLoss=x@", r"'my_module:MyLoss=x@' is malformed; .*:MyLoss=SHARE\[@EVERY\]"),
-        ("loss:x=0.3", "fault 'loss:x=0.3' is malformed; write loss=PROBABILITY"),
-        ("my_module:MyLos=0.3", "unknown fault in my_module 'MyLos'; .* did you mean 'MyLoss'"),
-        ("my_module:wheel=0.3", "my_module:wheel is <function .*; it must be a frozen dataclass"),
-        ("my_module:Formless=1", "my_module:Formless is .* that sets name, form and touches"),
-        ("my_module:Untold=1", r"Untold is '.*', which does not tell the setting day; put \{day\}"),
-        ("my_module:Lost=1", "unknown touches of fault my_module:Lost 'mesages'; .* 'messages'"),
-        ("my_module:Late=1:-1", "longest_delay of fault my_module:Late is -1; it must be a whole"),
+        ("my_module:MyLoss", "'my_module:MyLoss'.*name=value"),
+        ("my_module:MyLoss=x@", r"'my_module:MyLoss=x@'.*:MyLoss=SHARE\[@EVERY\]"),
+        ("loss:x=0.3", r"'loss:x=0\.3'.*loss=PROBABILITY"),
+        ("my_module:MyLos=0.3", "'MyLos'.*'MyLoss'"),
+        ("my_module:wheel=0.3", r"my_module:wheel\b.*frozen dataclass"),
+        ("my_module:Formless=1", "my_module:Formless.*name, form and touches"),
+        ("my_module:Untold=1", r"Untold.*\bday\b"),
+        ("my_module:Lost=1", "my_module:Lost.*'mesages'.*'messages'"),
+        ("my_module:Late=1:-1", r"my_module:Late.* -1\b"),
     ],
 )
 def test_faults_refused(mine: Mine, text: str, sentence: str) -> None:
@@ -108,10 +106,10 @@ def test_faults_refused(mine: Mine, text: str, sentence: str) -> None:
     [
         (
             "my_module:Misshapen=1",
-            r"Misshapen=1 returns messages of shape \(3,\); .* 10 columns here",
+            r"Misshapen=1.*\(3,\).* 10 ",
         ),
-        ("my_module:Halves=1", "Halves=1 returns messages as float64; return whole numbers, or"),
-        ("my_module:Late=3", "Late=3 makes messages late by 3 to 3 rounds; .* longest_delay, 2"),
+        ("my_module:Halves=1", "Halves=1.*float64"),
+        ("my_module:Late=3", r"Late=3.* 3 to 3\b.*longest_delay"),
     ],
 )
 def test_effects_refused(mine: Mine, text: str, sentence: str) -> None:

@@ -44,20 +44,20 @@ def test_seeds_of_graphs(mine: Mine) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("my_module:whel:6", "unknown graph in my_module 'whel'; .* did you mean 'wheel'"),
-        ("my_module:MyPolicy:6", "my_module:MyPolicy is .*; it must be a function of numbers"),
+        ("my_module:whel:6", "'whel'.*'wheel'"),
+        ("my_module:MyPolicy:6", r"my_module:MyPolicy\b.*function"),
         (
             "my_module:wheel",
-            r"'my_module:wheel' is malformed; write my_module:wheel:SIZE\[,seed=S\]",
+            r"'my_module:wheel'.*my_module:wheel:SIZE\[,seed=S\]",
         ),
-        ("my_module:wheel:six", "malformed; write my_module:wheel:SIZE"),
-        ("my_module:wheel:6,7,8", "malformed; write my_module:wheel:SIZE"),
-        ("my_module:wheel:6,seed=x", "malformed; write my_module:wheel:SIZE"),
-        ("my_module:chain:6,seed=1", r"malformed; write my_module:chain:SIZE\[,EXTRA\]$"),
-        ("my_module:drawn:6", r"malformed; write my_module:drawn:SIZE,CHANCE\[,seed=S\]"),
-        ("my_module:broken:6", "^graph 'my_module:broken:6' cannot .*: ValueError: no such graph$"),
-        ("my_module:no_problem", "graph is 3; give a networkx Graph, an adjacency matrix or an"),
-        ("no_module:wheel:6", "there is no module no_module for graph no_module:wheel; its file"),
+        ("my_module:wheel:six", "my_module:wheel:SIZE"),
+        ("my_module:wheel:6,7,8", "my_module:wheel:SIZE"),
+        ("my_module:wheel:6,seed=x", "my_module:wheel:SIZE"),
+        ("my_module:chain:6,seed=1", r"my_module:chain:SIZE\[,EXTRA\]$"),
+        ("my_module:drawn:6", r"my_module:drawn:SIZE,CHANCE\[,seed=S\]"),
+        ("my_module:broken:6", "'my_module:broken:6'.*ValueError: no such graph"),
+        ("my_module:no_problem", r"graph\b.* 3\b.*networkx"),
+        ("no_module:wheel:6", "no_module:wheel"),
     ],
 )
 def test_graphs_refused(mine: Mine, text: str, sentence: str) -> None:

@@ -35,18 +35,17 @@ def test_policies(mine: Mine) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("my_module:MyPolcy", "unknown policy in my_module 'MyPolcy'; .* did you mean 'MyPolicy'"),
+        ("my_module:MyPolcy", "'MyPolcy'.*'MyPolicy'"),
         (
             "my_module:MyPolicy:contsant=2",
-            "setting of policy my_module:MyPolicy 'contsant'; .*'con",
+            "my_module:MyPolicy 'contsant'.*'constant'",
         ),
-        ("my_module:Plain:constant=2", "policy my_module:Plain has no settings; leave out 'const"),
-        ("my_module:MyLoss", "my_module:MyLoss is <class .*; it must be a class derived from coop"),
-        ("my_module:Thawed", "my_module:Thawed is .*; it must be .* fields of a frozen dataclass"),
+        ("my_module:Plain:constant=2", "my_module:Plain.*'constant=2'"),
+        ("my_module:MyLoss", r"my_module:MyLoss\b.*class"),
+        ("my_module:Thawed", "my_module:Thawed.*frozen dataclass"),
         (
             "my_module:Needy:step=-1",
-            "^policy my_module:Needy cannot be made of these settings: ValueError: step must not "
-            "be negative$",
+            "my_module:Needy.*ValueError: step must not be negative",
         ),
     ],
 )
@@ -115,23 +114,23 @@ def test_one_number_is_a_list_of_one(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("gausian:means=1", "unknown problem 'gausian'; known are .*; did you mean 'gaussian'"),
-        ("gaussian", "^problem gaussian has no means; give it$"),
-        ("gaussian:means", "setting 'means' of problem gaussian has no value; write name=value"),
-        ("gaussian:means=1,means=2", "setting means of problem gaussian is given twice"),
-        ("gaussian:means=1,0,sigme=2", "unknown key of problem gaussian 'sigme'; .* 'sigma'"),
-        ("gaussian:means=1,x", "part 'x' is no number"),
-        ("my_module:MyProblem", "^problem my_module:MyProblem has no gap; give it$"),
-        ("my_module:MyProblem:gpa=1", "unknown key of problem my_module:MyProblem 'gpa'; .* 'gap'"),
-        ("my_module:two_arms:gap=wide", "means .* cannot be read as numbers"),
+        ("gausian:means=1", "'gausian'.*'gaussian'"),
+        ("gaussian", r"gaussian.*\bmeans\b"),
+        ("gaussian:means", "'means'.*gaussian.*name=value"),
+        ("gaussian:means=1,means=2", "means.*gaussian.*twice"),
+        ("gaussian:means=1,0,sigme=2", "gaussian 'sigme'.*'sigma'"),
+        ("gaussian:means=1,x", "'x'"),
+        ("my_module:MyProblem", r"my_module:MyProblem.*\bgap\b"),
+        ("my_module:MyProblem:gpa=1", "my_module:MyProblem 'gpa'.*'gap'"),
+        ("my_module:two_arms:gap=wide", "means.*wide"),
         (
             "my_module:MyProblem:gap=1,arms=0.5",
-            "^problem my_module:MyProblem cannot be made of .*: ",
+            r"my_module:MyProblem\b",
         ),
-        ("my_module:no_problem", "problem my_module:no_problem is 3; it must be a class derived"),
-        ("my_module:no_problem:k=1", "problem my_module:no_problem takes no keys; leave out 'k'"),
-        ("my_module:MyPolicy", "my_module:MyPolicy is .*; it must be a class derived from coopb"),
-        ("my_module:MyProblme", "unknown problem in my_module 'MyProblme'; .* 'MyProblem'"),
+        ("my_module:no_problem", r"my_module:no_problem.* 3\b.*class"),
+        ("my_module:no_problem:k=1", "my_module:no_problem.*'k'"),
+        ("my_module:MyPolicy", r"my_module:MyPolicy\b.*class"),
+        ("my_module:MyProblme", "'MyProblme'.*'MyProblem'"),
     ],
 )
 def test_problems_refused(mine: Mine, text: str, sentence: str) -> None:
@@ -142,13 +141,13 @@ def test_problems_refused(mine: Mine, text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ({"kind": "my_module:MyProblem"}, "'own' of kind my_module:MyProblem has no gap; give it"),
-        ({"kind": "my_module:MyProblem", "gpa": 1}, "unknown key of problem 'own' 'gpa'; .*'gap'"),
+        ({"kind": "my_module:MyProblem"}, r"'own'.*my_module:MyProblem.*\bgap\b"),
+        ({"kind": "my_module:MyProblem", "gpa": 1}, "'own' 'gpa'.*'gap'"),
         (
             {"kind": "gaussian:means=1"},
-            "kind of problem 'own' is 'gaussian:means=1'; give 'means=1",
+            "'own'.*'gaussian:means=1'.*means=1",
         ),
-        ({"kind": "no_module:X"}, "there is no module no_module for problem no_module:X; its file"),
+        ({"kind": "no_module:X"}, "no_module:X"),
     ],
 )
 def test_tables_refused(mine: Mine, table: dict[str, Any], sentence: str) -> None:

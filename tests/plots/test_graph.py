@@ -80,10 +80,10 @@ def test_it_is_drawn_onto_given_axes_and_into_files(tmp_path: Path) -> None:
 
 
 def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"shape \(3,\); give one value for each of the 34 agents"):
+    with pytest.raises(InputError, match=r"\(3,\).* 34 agents"):
         KARATE.plot([1, 2, 3])
-    with pytest.raises(InputError, match=r"unknown attribute .* 'color'; known are club"):
+    with pytest.raises(InputError, match=r"'color'.*club"):
         KARATE.plot("color")
-    with pytest.raises(InputError, match="unknown figure format 'doc'"):
+    with pytest.raises(InputError, match="'doc'"):
         KARATE.plot(path=tmp_path / "a.doc")
     assert list(tmp_path.iterdir()) == []

@@ -22,6 +22,6 @@ def test_write_text(tmp_path: Path) -> None:
 
 def test_a_folder_where_a_file_should_be(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    with pytest.raises(InputError, match=r"cannot write .*b: there is a folder of that name"):
+    with pytest.raises(InputError, match=r"b\b.*folder"):
         write_files({tmp_path / "a": b"1", tmp_path / "b": b"2"})
     assert names(tmp_path) == {"b"}

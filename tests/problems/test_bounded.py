@@ -60,14 +60,14 @@ def test_extreme_beta_parameters() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "sentence"),
     [
-        ([], [], "a is empty, so there are no arms"),
-        ([1.0, 2.0], [1.0], "a has 2 numbers but b has 1; pass one of each per arm"),
-        ([1.0, 0.0], [1.0, 1.0], "a of arm 1 is 0.0; accepted are numbers above 0"),
-        ([1.0], [-2.0], "b of arm 0 is -2.0; accepted are numbers above 0"),
-        ([1.0], [float("inf")], "b of arm 0 is inf"),
-        ([1.0, 1e20], [1.0, 1e20], r"Beta\(1e\+20, 1e\+20\), arm 1, cannot be computed accurately"),
-        ([1e308], [1e308], "arm 0, cannot be computed accurately; use less extreme parameters"),
-        ([[1.0]], [1.0], r"a has shape \(1, 1\)"),
+        ([], [], r"\ba\b.*no arms"),
+        ([1.0, 2.0], [1.0], r"\ba\b.* 2 .*\bb\b.* 1\b"),
+        ([1.0, 0.0], [1.0, 1.0], r"\ba\b.*arm 1\b.* 0\.0"),
+        ([1.0], [-2.0], r"\bb\b.*arm 0\b.* -2\.0"),
+        ([1.0], [float("inf")], r"\bb\b.*arm 0\b.* inf"),
+        ([1.0, 1e20], [1.0, 1e20], r"Beta\(1e\+20, 1e\+20\).*arm 1\b"),
+        ([1e308], [1e308], r"arm 0\b.*accurately"),
+        ([[1.0]], [1.0], r"\ba\b.*\(1, 1\)"),
     ],
 )
 def test_beta_refuses(a: Any, b: Any, sentence: str) -> None:
@@ -113,16 +113,16 @@ def test_bounded_takes_the_ulp_beyond_the_interval() -> None:
 @pytest.mark.parametrize(
     ("laws", "low", "high", "sentence"),
     [
-        ([], 0, 1, "distributions are empty, so there are no arms; pass at least one"),
-        ([stats.norm()], 0, 1, "arm 0 reaches -7.0.*, outside low = 0.0 to high = 1.0; widen"),
-        ([stats.uniform(0, 2)], 0, 1, "arm 0 reaches .*, outside low = 0.0 to high = 1.0"),
-        ([stats.uniform(0, float("nan"))], 0, 1, "arm 0 reaches nan, outside low"),
-        ([stats.uniform()], 1, 0, "low is 1 and high is 0; low must be below high"),
-        ([stats.uniform()], 0, float("inf"), "bounds of arm 1 is inf"),
-        ([stats.uniform(), 0.5], 0, 1, "distribution of arm 1 is float, which lacks ppf or mean"),
-        ([Law(lambda u: 1 - u, 0.5)], 0, 1, "ppf of arm 0 decreases somewhere"),
-        ([Law(lambda u: u, 0.6)], 0, 1, "arm 0 states mean 0.6 but its quantiles have mean 0.5"),
-        ([Law(lambda u: u, float("nan"))], 0, 1, "arm 0 states mean nan"),
+        ([], 0, 1, "distributions.*no arms"),
+        ([stats.norm()], 0, 1, r"arm 0\b.* -7\.0.*low.* 0\.0.*high.* 1\.0"),
+        ([stats.uniform(0, 2)], 0, 1, r"arm 0\b.*low.* 0\.0.*high.* 1\.0"),
+        ([stats.uniform(0, float("nan"))], 0, 1, r"arm 0\b.* nan"),
+        ([stats.uniform()], 1, 0, r"low.* 1\b.*high.* 0\b"),
+        ([stats.uniform()], 0, float("inf"), "bounds.* inf"),
+        ([stats.uniform(), 0.5], 0, 1, r"arm 1\b.* float\b.*ppf.*mean"),
+        ([Law(lambda u: 1 - u, 0.5)], 0, 1, r"ppf.*arm 0\b"),
+        ([Law(lambda u: u, 0.6)], 0, 1, r"arm 0\b.* 0\.6\b.* 0\.5\b"),
+        ([Law(lambda u: u, float("nan"))], 0, 1, r"arm 0\b.* nan"),
     ],
 )
 def test_bounded_refuses(laws: Any, low: float, high: float, sentence: str) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,13 @@ def test_arm_values_are_a_frozen_copy() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ([], "means is empty, so there are no arms; pass at least one number"),
-        ([1.0, float("nan")], "means of arm 1 is nan; every arm needs a finite number"),
-        ([float("inf")], "means of arm 0 is inf; every arm needs a finite number"),
-        ([[1.0, 2.0]], r"means has shape \(1, 2\); pass a list with one number per arm"),
-        (1.0, r"means has shape \(\); pass a list with one number per arm"),
-        (["a"], r"means \['a'\] cannot be read as numbers; pass a list with one number per arm"),
-        ([[1.0], [1.0, 2.0]], r"means .* cannot be read as numbers"),
+        ([], "means.*no arms"),
+        ([1.0, float("nan")], r"means.*arm 1\b.* nan"),
+        ([float("inf")], r"means.*arm 0\b.* inf"),
+        ([[1.0, 2.0]], r"means.*\(1, 2\)"),
+        (1.0, r"means.*\(\)"),
+        (["a"], r"means.*\['a'\]"),
+        ([[1.0], [1.0, 2.0]], "means.*numbers"),
     ],
 )
 def test_arm_values_refuses(values: Any, sentence: str) -> None:
@@ -43,7 +44,7 @@ def test_long_values_are_shortened_in_the_sentence() -> None:
 
 @pytest.mark.parametrize("value", [0, -1.0, float("nan"), float("inf"), "one", None, [1, 2]])
 def test_positive_number_refuses(value: Any) -> None:
-    with pytest.raises(InputError, match=r"sigma is .*; it must be one finite number above 0"):
+    with pytest.raises(InputError, match=f"sigma.* {re.escape(repr(value))}"):
         positive_number("sigma", value)
 
 

@@ -166,25 +166,25 @@ def test_spelled(text: str, problem: Problem) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("pareto:1.5,2", "^problem pareto has no cap; give it$"),
-        ("student-t:1,2", "^problem student-t has no cap; give it$"),
-        ("pareto:1.5,2,cap=1", "cap is 1, and the smallest reward of arm 0 is 1; give a cap above"),
-        ("pareto:1.5,0,cap=9", "shapes of arm 1 is 0.0; accepted are numbers above 0"),
-        ("pareto:1.5,2,cap=9,scale=1,2,3", "scale has 3 numbers for 2 arms; pass one per arm, or"),
-        ("student-t:1,2,cap=0", "cap is 0; it must be one finite number above 0"),
+        ("pareto:1.5,2", r"pareto.*\bcap\b"),
+        ("student-t:1,2", r"student-t.*\bcap\b"),
+        ("pareto:1.5,2,cap=1", r"cap.* 1\b.*arm 0\b.* 1\b"),
+        ("pareto:1.5,0,cap=9", r"shapes.*arm 1\b.* 0\.0"),
+        ("pareto:1.5,2,cap=9,scale=1,2,3", "scale.* 3 .* 2 arms"),
+        ("student-t:1,2,cap=0", r"cap.* 0\b"),
         (
             "student-t:1,2,cap=9,degrees=1.5",
-            "degrees of arm 0 is 1.5; give at least 2, or take Par",
+            r"degrees.*arm 0\b.* 1\.5.* 2\b",
         ),
-        ("poisson:0,1", "means of arm 0 is 0.0; accepted are numbers above 0"),
-        ("poisson:1,1e7", r"means of arm 1 is 1e\+07; Poisson counts are tabulated up to a mean"),
-        ("exponential:1,-1", "means of arm 1 is -1.0; accepted are numbers above 0"),
-        ("mixture:gaussian:1,2", "part 'gaussian:1,2' of a mixture has no weight; write chance*"),
-        ("mixture:half*gaussian:1,2", "of a mixture has no weight"),
-        ("mixture", "^problem mixture has no parts; give it$"),
-        ("mixture:0.5*gaussian:1,2", "weights of a mixture add up to 0.5; they must add up to 1"),
-        ("mixture:0*gaussian:1,2+1*gaussian:1,2", "weights of arm 0 is 0.0|weight 0 .* is 0"),
-        ("mixture:0.5*gaussian:1,2+0.5*gaussian:1,2,3", "of a mixture have 2 and 3 arms; give all"),
+        ("poisson:0,1", r"means.*arm 0\b.* 0\.0"),
+        ("poisson:1,1e7", r"means.*arm 1\b.* 1e\+07"),
+        ("exponential:1,-1", r"means.*arm 1\b.* -1\.0"),
+        ("mixture:gaussian:1,2", r"'gaussian:1,2'.*weight.*chance\*"),
+        ("mixture:half*gaussian:1,2", r"'half\*gaussian:1,2'.*weight"),
+        ("mixture", r"mixture.*\bparts\b"),
+        ("mixture:0.5*gaussian:1,2", r"weights.* 0\.5\b.* 1\b"),
+        ("mixture:0*gaussian:1,2+1*gaussian:1,2", r"weights.* 0\.0\b"),
+        ("mixture:0.5*gaussian:1,2+0.5*gaussian:1,2,3", "2 and 3 arms"),
     ],
 )
 def test_refused(text: str, sentence: str) -> None:
@@ -193,13 +193,11 @@ def test_refused(text: str, sentence: str) -> None:
 
 
 def test_refused_in_python() -> None:
-    with pytest.raises(
-        InputError, match="cap is not given, and a tail this heavy has no σ without"
-    ):
+    with pytest.raises(InputError, match=r"\bcap\b"):
         ParetoBandit([1.5])
-    with pytest.raises(InputError, match="cap is not given"):
+    with pytest.raises(InputError, match=r"\bcap\b"):
         StudentTBandit([1.5])
-    with pytest.raises(InputError, match="problem 3 of a mixture is none; pass problems"):
+    with pytest.raises(InputError, match=r"problem 3\b.*mixture"):
         MixtureBandit([1.0], [3])  # type: ignore[list-item]  # it is refused
-    with pytest.raises(InputError, match="2 weights and 1 problems; pass one weight per problem"):
+    with pytest.raises(InputError, match=r"2 weights.* 1 problem"):
         MixtureBandit([0.5, 0.5], [GaussianBandit([1.0])])

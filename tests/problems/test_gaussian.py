@@ -34,15 +34,15 @@ def test_one_arm() -> None:
 @pytest.mark.parametrize(
     ("means", "sigma", "sentence"),
     [
-        ([], 1.0, "means is empty, so there are no arms"),
-        ([1.0, float("nan")], 1.0, "means of arm 1 is nan"),
-        ([[1.0], [2.0]], 1.0, r"means has shape \(2, 1\)"),
-        ([1.0], 0.0, "sigma is 0.0; it must be one finite number above 0"),
-        ([1.0], -1.0, "sigma is -1.0"),
-        ([1.0], float("inf"), "sigma is inf"),
-        ([1.0, 2.0], [1.0, 2.0, 3.0], "sigma has 3 numbers for 2 arms; pass one per arm, or one"),
-        ([1.0, 2.0], [1.0, 0.0], "sigma of arm 1 is 0.0; accepted are numbers above 0"),
-        ([1.0, 2.0], "wide", "sigma is 'wide'; it must be one finite number above 0"),
+        ([], 1.0, "means.*no arms"),
+        ([1.0, float("nan")], 1.0, r"means.*arm 1\b.* nan"),
+        ([[1.0], [2.0]], 1.0, r"means.*\(2, 1\)"),
+        ([1.0], 0.0, r"sigma.* 0\.0"),
+        ([1.0], -1.0, r"sigma.* -1\.0"),
+        ([1.0], float("inf"), "sigma.* inf"),
+        ([1.0, 2.0], [1.0, 2.0, 3.0], "sigma.* 3 .* 2 arms"),
+        ([1.0, 2.0], [1.0, 0.0], r"sigma.*arm 1\b.* 0\.0"),
+        ([1.0, 2.0], "wide", "sigma.* 'wide'"),
     ],
 )
 def test_refuses(means: Any, sigma: Any, sentence: str) -> None:

@@ -102,25 +102,25 @@ def test_texts_and_tables_make_them() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: LinearBandit([]), "theta is .*; give one finite coefficient per feature"),
-        (lambda: LinearBandit([1.0, np.nan]), "theta is .*; give one finite coefficient"),
-        (lambda: LinearBandit([[1.0], [1.0, 2.0]]), "theta .* cannot be read as numbers"),
+        (lambda: LinearBandit([]), r"theta.* \[\]"),
+        (lambda: LinearBandit([1.0, np.nan]), "theta.* nan"),
+        (lambda: LinearBandit([[1.0], [1.0, 2.0]]), r"theta.*\[\[1\.0\], \[1\.0, 2\.0\]\]"),
         (lambda: LinearBandit(np.zeros((2, 2, 2))), "theta is "),
-        (lambda: LinearBandit([[1.0], [2.0]], 3), "num_arms is 3, but theta has .* of 2 arms"),
-        (lambda: LinearBandit([1.0], 0), "num_arms is 0; it must be a whole number, at least 1"),
+        (lambda: LinearBandit([[1.0], [2.0]], 3), r"num_arms.* 3\b.*theta.* 2 arms"),
+        (lambda: LinearBandit([1.0], 0), r"num_arms.* 0\b"),
         (lambda: LinearBandit([1.0], sigma=0.0), "sigma"),
-        (lambda: LinearBandit([1.0], features="cube"), "unknown kind of features 'cube'"),
-        (lambda: LinearBandit([1.0], features=[[1.0, 2.0]]), r"features have shape \(1, 2\)"),
-        (lambda: LinearBandit([1.0], features=np.zeros((0, 1))), r"features have shape \(0, 1\)"),
-        (lambda: LinearBandit([1.0], features=[[np.inf]]), "values that are not finite"),
-        (lambda: LinearBandit([1.0], features=[["PT"]]), "features .* cannot be read as numbers"),
-        (lambda: LinearBandit([1.0]).means, "has no means, since rewards depend on the context"),
-        (lambda: drift(LinearBandit([1.0]), switch_every=3), "switch_every moves arms on, and "),
-        (lambda: drift(LinearBandit([1.0]), {5: [1, 2]}), r"coefficients of shape \(2,\), and"),
-        (lambda: drift(LinearBandit([1.0]), {5: ["PT"]}), "theta .* cannot be read as numbers"),
+        (lambda: LinearBandit([1.0], features="cube"), "features.*'cube'"),
+        (lambda: LinearBandit([1.0], features=[[1.0, 2.0]]), r"features.*\(1, 2\)"),
+        (lambda: LinearBandit([1.0], features=np.zeros((0, 1))), r"features.*\(0, 1\)"),
+        (lambda: LinearBandit([1.0], features=[[np.inf]]), "finite"),
+        (lambda: LinearBandit([1.0], features=[["PT"]]), "features.*'PT'"),
+        (lambda: LinearBandit([1.0]).means, "no means"),
+        (lambda: drift(LinearBandit([1.0]), switch_every=3), "switch_every"),
+        (lambda: drift(LinearBandit([1.0]), {5: [1, 2]}), r"\(2,\)"),
+        (lambda: drift(LinearBandit([1.0]), {5: ["PT"]}), "theta.*'PT'"),
         (
             lambda: sites(LinearBandit([1.0]), groups=[LinearBandit([1.0], features="gaussian")]),
-            "give the same kind with as many arms and the same features",
+            "same features",
         ),
     ],
 )
@@ -206,16 +206,16 @@ def test_arms_of_a_log_may_be_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"reward": [1, np.nan]}, "column 'reward' of the log has nan in row 1; it must be finite"),
-        ({"reward": ["a", "b"]}, "column 'reward' of the log holds text"),
-        ({"x": [1, np.inf]}, "column 'x' of the log has inf in row 1"),
-        ({"x": ["PT", None]}, "column 'x' of the log has empty cells"),
-        ({"arm": [0, 2]}, "arm 1 was never played in the log"),
-        ({"arm": [0, -1]}, "must number arms 0, 1, …, or name them by text"),
-        ({"arm": [0, 0.5]}, "must number arms 0, 1, …, or name them by text"),
-        ({"arm": [0, 1e12]}, "must number arms 0, 1, …, or name them by text"),
-        ({"reward": [1, 1]}, "the log does not tell how much rewards vary; give sigma"),
-        ({"arm": [], "x": [], "reward": []}, "must number arms 0, 1, …"),
+        ({"reward": [1, np.nan]}, "'reward'.* nan.*row 1"),
+        ({"reward": ["a", "b"]}, "'reward'.*text"),
+        ({"x": [1, np.inf]}, "'x'.* inf.*row 1"),
+        ({"x": ["PT", None]}, "'x'.*empty"),
+        ({"arm": [0, 2]}, r"arm 1\b"),
+        ({"arm": [0, -1]}, "0, 1, …"),
+        ({"arm": [0, 0.5]}, "0, 1, …"),
+        ({"arm": [0, 1e12]}, "0, 1, …"),
+        ({"reward": [1, 1]}, "sigma"),
+        ({"arm": [], "x": [], "reward": []}, "0, 1, …"),
         ({"y": [1]}, "different lengths"),
     ],
 )
@@ -227,16 +227,16 @@ def test_bad_logs_are_refused(changes: dict[str, Any], sentence: str) -> None:
 
 def test_wrong_columns_of_a_log_are_refused() -> None:
     table = {"x": [1, 2], "arm": [0, 1], "reward": [1.0, 0.0]}
-    with pytest.raises(InputError, match="unknown column of the log 'z'; known are arm, reward, x"):
+    with pytest.raises(InputError, match=r"'z'.*arm, reward, x"):
         LinearBandit.from_log(table, ["z"])
-    with pytest.raises(InputError, match="context is 'x'; give the names of columns"):
+    with pytest.raises(InputError, match=r"context.* 'x'"):
         LinearBandit.from_log(table, "x")
     with pytest.raises(InputError, match="ridge"):
         LinearBandit.from_log(table, ["x"], ridge=0.0)
     users = {"x": [f"user {i}" for i in range(1001)], "arm": [0] * 1001, "reward": [1] * 1001}
-    with pytest.raises(InputError, match="has 1001 different texts; take one with at most 1000"):
+    with pytest.raises(InputError, match=r"1001.* 1000\b"):
         LinearBandit.from_log(users, ["x"])
-    with pytest.raises(InputError, match="file is 3 and context"):
+    with pytest.raises(InputError, match=r"file.* 3\b.*context"):
         make_problem("p", {"kind": "linear-log", "file": 3, "context": ["x"]})
 
 

@@ -38,16 +38,16 @@ def test_one_arm_csv(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "is empty; the first line must name the arms"),
-        ("\n\n", "is empty; the first line must name the arms"),
-        ("a,b\n", "has no rewards below its line of arm names; add some"),
-        ("1,2\n3,4\n", "has '1' for an arm's name in its first line; put a line of arm names"),
-        ("a,\n3,4\n", "has '' for an arm's name in its first line"),
-        ("a,a\n3,4\n", "names arm 'a' twice; rename one of the two"),
-        ("a,b\n3\n", "has 1 cells in row 2 but 2 arms; give every row one cell per arm"),
-        ("a,b\n1,2\n3,no\n", "has 'no' in row 3, column 'b'; rewards are finite numbers"),
-        ("a,b\n1,inf\n", "has 'inf' in row 2, column 'b'; rewards are finite numbers"),
-        ("a\n1e999\n", "has '1e999' in row 2, column 'a'"),
+        ("", "empty"),
+        ("\n\n", "empty"),
+        ("a,b\n", "no rewards"),
+        ("1,2\n3,4\n", "'1'.*first line"),
+        ("a,\n3,4\n", "''.*first line"),
+        ("a,a\n3,4\n", "'a' twice"),
+        ("a,b\n3\n", r"1 cells.*row 2\b.* 2 arms"),
+        ("a,b\n1,2\n3,no\n", "'no'.*row 3.*'b'"),
+        ("a,b\n1,inf\n", "'inf'.*row 2.*'b'"),
+        ("a\n1e999\n", "'1e999'.*row 2.*'a'"),
         ('a\n"1\n', "is no CSV text"),
     ],
 )
@@ -62,22 +62,22 @@ def test_csv_refuses(tmp_path: Path, text: str, sentence: str) -> None:
 def test_binary_is_no_csv(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_bytes(b"\xff\xfe\x00a")
-    with pytest.raises(InputError, match=r"is no CSV text .*; save it as comma-separated UTF-8"):
+    with pytest.raises(InputError, match=r"CSV.*UTF-8"):
         read_log(path)
 
 
 @pytest.mark.parametrize("name", ["log.xlsx", "log", "log.csv.gz"])
 def test_unknown_ending(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match=r"ends in '.*'; accepted are \.csv and \.parquet"):
+    with pytest.raises(InputError, match=r"'.*\.csv.*\.parquet"):
         read_log(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_missing_file(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="does not exist or is no file; check the path"):
+    with pytest.raises(InputError, match="does not exist"):
         read_log(tmp_path / name)
     (tmp_path / name).mkdir()
-    with pytest.raises(InputError, match="does not exist or is no file"):
+    with pytest.raises(InputError, match="does not exist"):
         read_log(tmp_path / name)
 
 
@@ -88,7 +88,7 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     path = tmp_path / "log.csv"
     path.write_text("a\n1\n")
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(InputError, match=r"cannot be read \(Permission denied\); check the file"):
+    with pytest.raises(InputError, match="Permission denied"):
         read_log(path)
 
 
@@ -126,14 +126,14 @@ def test_columns_of_text(tmp_path: Path) -> None:
 def test_parquet_refuses(tmp_path: Path) -> None:
     day = pa.array([None, 1], pa.date32())
     dated = write(tmp_path / "dated.parquet", {"a": [1.0, 2.0], "b": day})
-    with pytest.raises(InputError, match=r"has datetime.* of type date32.* in row 1, column 'b'"):
+    with pytest.raises(InputError, match=r"date32.*row 1.*'b'"):
         read_log(dated)
     rowless = write(tmp_path / "rowless.parquet", {"a": pa.array([], pa.float64())})
-    with pytest.raises(InputError, match="is empty; give it one column per arm"):
+    with pytest.raises(InputError, match="empty"):
         read_log(rowless)
     twins = tmp_path / "twins.parquet"
     parquet.write_table(pa.table([[1.0], [2.0]], names=["a", "a"]), twins)
-    with pytest.raises(InputError, match="names arm 'a' twice"):
+    with pytest.raises(InputError, match="'a' twice"):
         read_log(twins)
 
 
@@ -141,14 +141,12 @@ def test_parquet_refuses(tmp_path: Path) -> None:
 def test_not_parquet(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "log.parquet"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"is no parquet file \(.*\); write it again"):
+    with pytest.raises(InputError, match="parquet"):
         read_log(path)
 
 
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "log.parquet", {"a": [1.0]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        InputError, match=r"needs pyarrow.*run pip install 'coopbandits\[parquet\]'"
-    ):
+    with pytest.raises(InputError, match=r"pip install 'coopbandits\[parquet\]'"):
         read_log(path)

@@ -36,7 +36,7 @@ def test_order_does_not_matter() -> None:
 
 
 def test_constant_arms_need_sigma() -> None:
-    with pytest.raises(InputError, match="range gives sigma = 0; pass sigma, a number above 0"):
+    with pytest.raises(InputError, match=r"sigma.* 0\b"):
         LoggedBandit(np.array([[0.1, 0.5]] * 3))
     problem = LoggedBandit(np.array([[0.1, 0.5]] * 3), sigma=1.0)
     assert problem.means.tolist() == [0.1, 0.5]
@@ -44,7 +44,7 @@ def test_constant_arms_need_sigma() -> None:
 
 
 def test_own_sigma_is_checked() -> None:
-    with pytest.raises(InputError, match="sigma is 0"):
+    with pytest.raises(InputError, match=r"sigma.* 0\b"):
         LoggedBandit({0: [0.1, 0.5]}, sigma=0)
 
 
@@ -61,19 +61,19 @@ def test_sigma_is_a_proxy(values: list[float], x: float) -> None:
         (
             np.array([[0.1, NAN], [0.2, NAN]]),
             ["a", "b"],
-            "arm 'b' has no logged reward; every arm needs",
+            "arm 'b'",
         ),
         (
             np.array([[0.1], [float("inf")]]),
             None,
-            "logged reward in row 1, column '0' is inf; rewards are",
+            "row 1.*'0'.* inf",
         ),
-        ([0.1, 0.2], None, r"logged rewards have shape \(2,\); pass rows × arms"),
-        (np.zeros((3, 0)), None, r"logged rewards have shape \(3, 0\)"),
-        (np.zeros((0, 2)), None, "arm '0' has no logged reward"),
-        ([["a"]], None, r"logged rewards \[\['a'\]\] cannot be read as numbers"),
-        (np.array([[0.1, 0.2]]), ["a"], r"arm_names are \['a'\] for 2 arms; pass one name per arm"),
-        ([[0.1, 0.2]], ["a", "a"], "pass one name per arm, all different"),
+        ([0.1, 0.2], None, r"\(2,\)"),
+        (np.zeros((3, 0)), None, r"\(3, 0\)"),
+        (np.zeros((0, 2)), None, "arm '0'"),
+        ([["a"]], None, r"\[\['a'\]\]"),
+        (np.array([[0.1, 0.2]]), ["a"], r"arm_names.*\['a'\].* 2 arms"),
+        ([[0.1, 0.2]], ["a", "a"], r"arm_names.*\['a', 'a'\]"),
     ],
 )
 def test_refuses(rewards: Any, names: Any, sentence: str) -> None:

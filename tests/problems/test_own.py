@@ -45,12 +45,12 @@ def test_a_problem_in_ten_lines() -> None:
     assert problem == Mine([0.5, 1.5]) != Mine([0.5, 1.0])
     assert pickle.loads(pickle.dumps(problem)) == problem  # noqa: S301  our own bytes
     assert Mine([0.5], bounds=(0.0, 2.0)).bounds == (0.0, 2.0)
-    with pytest.raises(InputError, match="arm 2 does not exist"):
+    with pytest.raises(InputError, match=r"arm 2\b"):
         problem.rewards([2], [0.5])
 
 
 def test_an_overridden_array_form_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^Odd overrides rewards\(\), which no engine calls; wri"):
+    with pytest.raises(InputError, match=r"^Odd.*rewards\(\)"):
 
         class Odd(GaussianBandit):
             def rewards(self, arms: Any, variates: Any) -> Any:
@@ -60,7 +60,7 @@ def test_an_overridden_array_form_is_refused() -> None:
         def rewards(self, arms: Any, variates: Any) -> Any:
             return np.zeros(np.shape(arms))
 
-    with pytest.raises(InputError, match="Both overrides rewards"):
+    with pytest.raises(InputError, match=r"^Both.*rewards"):
 
         class Both(Mixin, BernoulliBandit):
             pass
@@ -71,14 +71,12 @@ def test_an_overridden_array_form_is_refused() -> None:
     [(LinearBandit, "reward"), (LinearBandit, "expected"), (MixtureBandit, "reward")],
 )
 def test_what_no_engine_asks_for_is_refused(base: type[Problem], name: str) -> None:
-    with pytest.raises(
-        InputError, match=f"^Odd overrides {name}, and no engine asks {base.__name__}s for"
-    ):
+    with pytest.raises(InputError, match=f"^Odd.*{name}.*{base.__name__}"):
         type("Odd", (base,), {name: staticmethod(lambda *given: 0.0)})
 
 
 def test_a_method_is_refused() -> None:
-    with pytest.raises(InputError, match=r"^reward of Odd is no static function; write @staticm"):
+    with pytest.raises(InputError, match=r"reward.*Odd.*@staticmethod"):
 
         class Odd(GaussianBandit):
             def reward(self, numbers: Any, variate: float) -> float:
@@ -97,7 +95,7 @@ def test_a_family_is_not_inherited_with_another_function() -> None:
 
 def test_a_form_and_numbers_are_one_too_many() -> None:
     form = BernoulliBandit([0.5]).kernel_form()
-    with pytest.raises(InputError, match="a reward form was given, and numbers besides"):
+    with pytest.raises(InputError, match=r"form.*numbers"):
         Mine([0.5], form=form, numbers=[0.5])
 
 
@@ -172,36 +170,36 @@ NOISE = itertools.count(0.0, 1e-6)
 @pytest.mark.parametrize(
     ("kind", "more", "sentence"),
     [
-        (Moody, {}, "reward of Moody pays something else for arm 0 when it is called again with"),
+        (Moody, {}, r"Moody.*arm 0\b"),
         (
             Mine,
             {"bounds": (0.0, 1.0)},
-            "reward of Mine pays 0 to 2 for arm 0, and bounds are 0 to 1; give bounds that hold",
+            r"Mine.* 0 to 2 .*arm 0\b.* 0 to 1\b",
         ),
-        (Mine, {"bounds": (2.0, 0.0)}, r"bounds of Mine are \(2.0, 0.0\); give the smallest and"),
-        (Mine, {"bounds": 2.0}, "bounds of Mine are 2.0; give the smallest and the largest"),
-        (Silent, {"sigma": 1.0}, "Silent has neither a reward form nor a function of its own; wri"),
-        (Wrong, {}, "reward of Wrong pays 1 on average for arm 0, but its mean is stated as 0.5; "),
+        (Mine, {"bounds": (2.0, 0.0)}, r"bounds.*Mine.*\(2\.0, 0\.0\)"),
+        (Mine, {"bounds": 2.0}, r"bounds.*Mine.* 2\.0"),
+        (Silent, {"sigma": 1.0}, "Silent"),
+        (Wrong, {}, r"Wrong.* 1 .*arm 0\b.* 0\.5"),
         (
             Failing,
             {},
-            "reward of Failing fails for arm 0 at variate .*: IndexError: .*; it is call",
+            r"Failing.*arm 0\b.*IndexError",
         ),
         (
             Writing,
             {},
-            "reward of Writing fails .*: ValueError: assignment destination is read-only",
+            "Writing.*ValueError: assignment",
         ),
-        (Wordy, {}, "reward of Wordy fails for arm 0 .*: ValueError: could not convert"),
-        (Endless, {}, "reward of Endless pays inf for arm 0 at variate .*; rewards must be finite"),
-        (Mine, {"numbers": [1.0]}, r"numbers have shape \(1, 1\) for 2 arms; pass one row of numb"),
+        (Wordy, {}, r"Wordy.*arm 0\b.*ValueError"),
+        (Endless, {}, r"Endless.* inf .*arm 0\b"),
+        (Mine, {"numbers": [1.0]}, r"numbers.*\(1, 1\).* 2 arms"),
         (
             Mine,
             {"numbers": [[1.0, math.nan], [1.0, 2.0]]},
-            "number 1 of arm 0 is nan; numbers must",
+            r"number 1\b.*arm 0\b.* nan",
         ),
-        (Mine, {"numbers": ["a", "b"]}, r"numbers \['a', 'b'\] cannot be read as numbers"),
-        (Mine, {"variate": "gamma"}, "unknown variate 'gamma'; known are normal, uniform"),
+        (Mine, {"numbers": ["a", "b"]}, r"numbers.*\['a', 'b'\]"),
+        (Mine, {"variate": "gamma"}, "variate 'gamma'.*normal, uniform"),
     ],
 )
 def test_refused(kind: Any, more: dict[str, Any], sentence: str) -> None:
@@ -241,9 +239,7 @@ class Threefold:
 
 @pytest.mark.parametrize("base", [LinearBandit, MixtureBandit])
 def test_what_no_engine_asks_for_is_refused_of_a_mixin(base: type[Problem]) -> None:
-    with pytest.raises(
-        InputError, match=f"^Odd overrides reward, and no engine asks {base.__name__}s"
-    ):
+    with pytest.raises(InputError, match=f"^Odd.*reward.*{base.__name__}"):
         type("Odd", (Threefold, base), {})
 
 
@@ -269,5 +265,5 @@ def test_a_method_of_a_mixin_is_refused() -> None:
         def reward(self, numbers: Any, variate: float) -> float:
             return 0.0
 
-    with pytest.raises(InputError, match=r"^reward of Odd is no static function"):
+    with pytest.raises(InputError, match=r"reward.*Odd"):
         type("Odd", (Plain, GaussianBandit), {})

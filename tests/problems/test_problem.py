@@ -108,11 +108,11 @@ def test_gaps_are_never_negative(means: list[float]) -> None:
 @pytest.mark.parametrize(
     ("arms", "variates", "sentence"),
     [
-        ([0, 1], [0.5], r"arms have shape \(2,\) but variates \(1,\); pass one variate per pull"),
-        ([3], [0.5], "arm 3 does not exist; arms are numbered 0 to 2"),
-        ([0, -1], [0.5, 0.5], "arm -1 does not exist"),
-        (7, 0.5, "arm 7 does not exist"),
-        ([0.0], [0.5], "arms have type float64; pass whole numbers"),
+        ([0, 1], [0.5], r"\(2,\).*\(1,\)"),
+        ([3], [0.5], r"arm 3\b.* 0 to 2\b"),
+        ([0, -1], [0.5, 0.5], r"arm -1\b"),
+        (7, 0.5, r"arm 7\b"),
+        ([0.0], [0.5], "float64"),
     ],
 )
 @pytest.mark.parametrize("problem", PROBLEMS, ids=names)

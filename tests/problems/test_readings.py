@@ -113,44 +113,44 @@ def test_missing_values() -> None:
         (
             [[1, 0], [0, 1]],
             {},
-            "are 2 lists of 2, which may be one list per arm or",
+            "2 lists of 2",
         ),
-        ([[1, 0], [0, 1]], {"arm_names": ["a", "b"]}, "say reading='arms' or reading='wide'"),
-        ({"arm": [0, 1], "reward": [1, 3]}, {}, "may be two arms or two columns; say reading="),
-        (pd.DataFrame({"arm": [0, 1], "x": [1, 3]}), {}, "the columns 'arm', 'x', and it is uncl"),
-        (pd.DataFrame({"a": ["x"], "b": [1], "c": [2]}), {}, "name two with arm=… and reward=…"),
-        (pd.DataFrame({"a": ["x"], "b": ["y"]}), {}, "it is unclear which are arms"),
-        (pd.DataFrame(LONG), {"reading": "wide"}, "has text in column 'variant'; rewards are num"),
-        (pd.DataFrame(WIDE), {"reading": "arms"}, "has columns, and no lists"),
+        ([[1, 0], [0, 1]], {"arm_names": ["a", "b"]}, "reading='arms'.*reading='wide'"),
+        ({"arm": [0, 1], "reward": [1, 3]}, {}, "reading="),
+        (pd.DataFrame({"arm": [0, 1], "x": [1, 3]}), {}, "'arm', 'x'"),
+        (pd.DataFrame({"a": ["x"], "b": [1], "c": [2]}), {}, "arm=….*reward=…"),
+        (pd.DataFrame({"a": ["x"], "b": ["y"]}), {}, "unclear"),
+        (pd.DataFrame(LONG), {"reading": "wide"}, "'variant'"),
+        (pd.DataFrame(WIDE), {"reading": "arms"}, "no lists"),
         (
             pd.DataFrame(LONG),
             {"arm": "variants"},
-            "unknown column of table of logged rewards 'variants'",
+            "'variants'",
         ),
         (
             pd.DataFrame(LONG),
             {"arm": "click", "reward": "variant"},
-            "'variant' .* holds no rewards",
+            "'variant'",
         ),
         (
             pd.DataFrame(LONG),
             {"reading": "tall"},
-            "unknown reading 'tall'; known are arms, long, wide",
+            "reading 'tall'.*arms, long, wide",
         ),
-        (pd.DataFrame(), {}, "table of logged rewards has no columns"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "have two columns 'a'; rename one"),
-        (pl.LazyFrame(WIDE), {}, "are a query; pass rewards.collect"),
+        (pd.DataFrame(), {}, "no columns"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), {}, "'a'"),
+        (pl.LazyFrame(WIDE), {}, "collect"),
         (
             pd.DataFrame({"v": ["a", None], "x": [1, 2]}),
             {},
-            "the reward 2.0 without an arm in row 1",
+            r"2\.0.*row 1",
         ),
-        ({"a": [1, 2], "b": [1]}, {"reading": "wide"}, "columns .* have different lengths"),
-        ({"a": [[1]], "b": [1]}, {}, r"of arm 'a' have shape \(1, 1\); pass a list of numbers"),
-        ({"a": ["x"]}, {}, r"logged rewards of arm 'a' \['x'\] cannot be read as numbers"),
-        ({}, {}, "are empty, so there are no arms"),
-        (np.eye(2), {"reading": "long"}, "have no columns with names; .* pass a dict, a DataFrame"),
-        ({"a": [1, 2], "b": []}, {}, "arm 'b' has no logged reward"),
+        ({"a": [1, 2], "b": [1]}, {"reading": "wide"}, "lengths"),
+        ({"a": [[1]], "b": [1]}, {}, r"'a'.*\(1, 1\)"),
+        ({"a": ["x"]}, {}, r"'a'.*\['x'\]"),
+        ({}, {}, "no arms"),
+        (np.eye(2), {"reading": "long"}, "no columns"),
+        ({"a": [1, 2], "b": []}, {}, "arm 'b'"),
     ],
 )
 def test_refused(rewards: Any, how: dict[str, Any], sentence: str) -> None:
@@ -183,10 +183,10 @@ def test_long_tables_have_times_too() -> None:
 @pytest.mark.parametrize(
     ("rewards", "sentence"),
     [
-        (TIMED | {"when": ["a", "b", "c", "d"]}, "holds what is no time"),
-        (TIMED | {"when": [1, 2, None, 4]}, "holds what is no time"),
+        (TIMED | {"when": ["a", "b", "c", "d"]}, "time"),
+        (TIMED | {"when": [1, 2, None, 4]}, "time"),
         ({"a": [1, 2, 3, 4]}, "unknown column"),
-        ([[1, 2], [3, 4]], "no columns with names"),
+        ([[1, 2], [3, 4]], "no columns"),
     ],
 )
 def test_times_are_refused(rewards: Any, sentence: str) -> None:
@@ -195,7 +195,7 @@ def test_times_are_refused(rewards: Any, sentence: str) -> None:
 
 
 def test_pieces_need_a_time_and_rewards_of_every_arm() -> None:
-    with pytest.raises(InputError, match="the log has no time"):
+    with pytest.raises(InputError, match="no time"):
         LoggedBandit({"a": [1, 2], "b": [1, 2]}).pieces(2)
-    with pytest.raises(InputError, match="no logged reward between"):
+    with pytest.raises(InputError, match="no logged reward"):
         LoggedBandit(TIMED, time="when").pieces(4)

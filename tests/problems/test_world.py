@@ -144,7 +144,7 @@ class Scaled(Plain):
 
 def test_own_problems_move_if_their_numbers_are_their_means() -> None:
     assert Plain([0.5, 0.1]).moved([0.1, 0.1]).means.tolist() == [0.6, 0.2]
-    with pytest.raises(cb.InputError, match="Scaled has more numbers than its means"):
+    with pytest.raises(cb.InputError, match="Scaled"):
         cb.sites(Scaled([0.5, 0.1]), 0.1)
     segments = cb.drift(Scaled([0.5, 0.1]), {5: Scaled([0.1, 0.5])}).reward_tables(range(2))
     assert segments.means[0, 1].tolist() == [0.1, 0.5]
@@ -159,7 +159,7 @@ class Share(Plain):
 
 
 def test_own_functions_are_tried_where_means_are_largest() -> None:
-    with pytest.raises(cb.InputError, match=r"reward of Share pays 1 on average for arm 1, but"):
+    with pytest.raises(cb.InputError, match=r"Share.* 1 .*arm 1\b"):
         cb.drift(Share([0.5, 0.1]), {5: [0.2, 2.0]}).reward_tables(range(2))
 
 
@@ -179,7 +179,7 @@ def test_chances_end_at_0_and_1() -> None:
     ],
 )
 def test_chances_that_are_given_are_not_cut(make: Any) -> None:
-    with pytest.raises(cb.InputError, match=r"in .*, the mean of arm 1 is 1.4; accepted are num"):
+    with pytest.raises(cb.InputError, match=r"arm 1\b.* 1\.4"):
         make(cb.BernoulliBandit([0.5, 0.4]))
 
 
@@ -260,42 +260,42 @@ def test_what_a_plain_problem_has_once_a_world_refuses() -> None:
 
 
 REFUSED = [
-    (lambda: cb.drift(P), "given nothing"),
-    (lambda: cb.drift(P, {5: P.means}, switch_every=2), "steps and switch_every"),
-    (lambda: cb.drift(P, {}), "steps are empty"),
-    (lambda: cb.drift(P, "x"), "steps are 'x'"),  # type: ignore[arg-type]  # the point
-    (lambda: cb.drift(P, [(5, P.means), (5, P.means)]), "the one before it after 5"),
-    (lambda: cb.drift(P, {0: P.means}), "a step's round is 0"),
-    (lambda: cb.drift(P, {5: [1, 2]}), "2 means for 3 arms"),
+    (lambda: cb.drift(P), "switch_every"),
+    (lambda: cb.drift(P, {5: P.means}, switch_every=2), "steps.*switch_every"),
+    (lambda: cb.drift(P, {}), "steps"),
+    (lambda: cb.drift(P, "x"), "steps.* 'x'"),  # type: ignore[arg-type]  # the point
+    (lambda: cb.drift(P, [(5, P.means), (5, P.means)]), r" 5\b"),
+    (lambda: cb.drift(P, {0: P.means}), r"round.* 0\b"),
+    (lambda: cb.drift(P, {5: [1, 2]}), "2 means.* 3 arms"),
     (lambda: cb.drift(P, {5: cb.BernoulliBandit([0.1, 0.2, 0.3])}), "BernoulliBandit with 3 arms"),
     (lambda: cb.drift(cb.PoissonBandit([1.0]), {5: [-1.0]}), "above 0"),
-    (lambda: cb.drift(P, {5: P.means}, period=5), "give a longer period"),
-    (lambda: cb.drift(P, switch_every=5, period=5), "period goes with steps"),
-    (lambda: cb.drift(P, switch_every=5, pieces=5), "pieces go with ramp"),
-    (lambda: cb.drift(P, switch_every=0), "switch_every is 0"),
-    (lambda: cb.drift(P, ramp=(0, 5, P.means)), "each needs a round"),
+    (lambda: cb.drift(P, {5: P.means}, period=5), r"period.* 5\b"),
+    (lambda: cb.drift(P, switch_every=5, period=5), "period.*steps"),
+    (lambda: cb.drift(P, switch_every=5, pieces=5), "pieces.*ramp"),
+    (lambda: cb.drift(P, switch_every=0), r"switch_every.* 0\b"),
+    (lambda: cb.drift(P, ramp=(0, 5, P.means)), "ramp.*round 0 to 5"),
     (lambda: cb.drift(P, ramp=(0, 5)), "begin, end, means"),  # type: ignore[arg-type]  # the point
-    (lambda: cb.drift(P, ramp=(0, 50, P)), "ends in a problem"),
-    (lambda: cb.drift(P, replay=50), "replay is for logged rewards"),
+    (lambda: cb.drift(P, ramp=(0, 50, P)), "ramp"),
+    (lambda: cb.drift(P, replay=50), "replay.*logged"),
     (lambda: cb.drift(cb.drift(P, switch_every=5), switch_every=5), "drift already"),
-    (lambda: cb.drift(3, switch_every=5), "problem is 3"),  # type: ignore[arg-type]  # the point
-    (lambda: cb.sites(P), "neither spread nor groups"),
-    (lambda: cb.sites(P, 0.1, groups=[P.means]), "spread and groups"),
-    (lambda: cb.sites(P, -0.1), "spread is -0.1"),
-    (lambda: cb.sites(P, 0.1, seed=-1), "seed is -1"),
-    (lambda: cb.sites(P, 0.1, of=[0]), "of goes with groups"),
-    (lambda: cb.sites(P, groups=[]), "groups is"),
+    (lambda: cb.drift(3, switch_every=5), r"problem.* 3\b"),  # type: ignore[arg-type]  # the point
+    (lambda: cb.sites(P), "spread.*groups"),
+    (lambda: cb.sites(P, 0.1, groups=[P.means]), "spread.*groups"),
+    (lambda: cb.sites(P, -0.1), r"spread.* -0\.1"),
+    (lambda: cb.sites(P, 0.1, seed=-1), r"seed.* -1\b"),
+    (lambda: cb.sites(P, 0.1, of=[0]), r"\bof\b.*groups"),
+    (lambda: cb.sites(P, groups=[]), "groups"),
     (lambda: cb.sites(P, groups=[P.means], of=["x"]), "unknown group 'x'"),
-    (lambda: cb.sites(P, groups=[P.means], of=3), "of is 3"),  # type: ignore[arg-type]  # the point
-    (lambda: cb.sites(P, groups=[[1]]), "1 means for 3 arms"),
+    (lambda: cb.sites(P, groups=[P.means], of=3), r"\bof\b.* 3\b"),  # type: ignore[arg-type]  # the point
+    (lambda: cb.sites(P, groups=[[1]]), "1 means.* 3 arms"),
     (lambda: cb.sites(cb.ParetoBandit([1.5], cap=9.0), 0.1), "cannot be moved"),
-    (lambda: cb.sites(cb.drift(P, {5: P}), groups=[P]), "both given as problems"),
-    (lambda: cb.subsets(P, []), "allowed is"),
-    (lambda: cb.subsets(P, [[]]), "may play no arm"),
-    (lambda: cb.subsets(P, [[3]]), "arms are 0 to 2"),
-    (lambda: cb.subsets(P, ["01"]), "give a list of arms"),
+    (lambda: cb.sites(cb.drift(P, {5: P}), groups=[P]), "problems"),
+    (lambda: cb.subsets(P, []), "allowed"),
+    (lambda: cb.subsets(P, [[]]), "no arm"),
+    (lambda: cb.subsets(P, [[3]]), "0 to 2"),
+    (lambda: cb.subsets(P, ["01"]), "list of arms"),
     (lambda: cb.subsets(EVERY[6], [["d"]]), "unknown arm 'd'"),
-    (lambda: P.moved([1.0]), "1 numbers for 3 arms"),
+    (lambda: P.moved([1.0]), "1 numbers.* 3 arms"),
 ]
 
 
@@ -307,11 +307,11 @@ def test_bad_changes_get_one_sentence(make: Any, words: str) -> None:
 
 
 MISFITS = [
-    (cb.sites(P, groups=[P.means] * 2, of=[0, 0]), "group 1 has none of the 2 agents"),
-    (cb.sites(P, groups=[P.means] * 2, of=[0, 1, 0]), "3 groups for 2 agents"),
-    (cb.sites(P, groups=[P.means], of={"0": 0}), "agent 1 is in no group"),
+    (cb.sites(P, groups=[P.means] * 2, of=[0, 0]), r"group 1\b.* 2 agents"),
+    (cb.sites(P, groups=[P.means] * 2, of=[0, 1, 0]), "3 groups.* 2 agents"),
+    (cb.sites(P, groups=[P.means], of={"0": 0}), r"agent 1\b.*group"),
     (cb.sites(P, groups=[P.means], of={"zoe": 0}), "unknown agent 'zoe'"),
-    (cb.subsets(P, [[0], [1], [2]]), "3 subsets for 2 agents"),
+    (cb.subsets(P, [[0], [1], [2]]), "3 subsets.* 2 agents"),
     (cb.subsets(P, {"zoe": [0]}), "unknown agent 'zoe'"),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -147,26 +148,24 @@ def test_curves_under_faults_and_shuffled_arms() -> None:
 
 
 def test_curves_that_were_not_kept(make: Make) -> None:
-    sentence = 'regret of single agents was not kept; simulate with keep="curves"'
     for use in (
         lambda: make().agent_regret,
         lambda: make().agent_curves("dducb"),
         lambda: make().to_dataframe("agents"),
         lambda: make().plot_agents("dducb"),
     ):
-        with pytest.raises(InputError) as caught:
+        with pytest.raises(InputError, match='keep="curves"'):
             use()
-        assert str(caught.value) == sentence
-    with pytest.raises(InputError, match="curves of single agents cannot be kept with clocks"):
+    with pytest.raises(InputError, match=r"curves.*clocks"):
         play(Network([(0, 1)]), "curves", clocks="poisson")
 
 
 def test_unknown_names_are_told(make: Make) -> None:
-    known = "known are dducb, independent-ucb; did you mean 'dducb'"
+    known = "dducb, independent-ucb.*'dducb'"
     for use in (make().curve, make().agent_curves):
-        with pytest.raises(InputError, match=f"unknown policy of this result 'ducb'; {known}"):
+        with pytest.raises(InputError, match=f"'ducb'.*{known}"):
             use("ducb")
-    with pytest.raises(InputError, match=r"unknown table 'round'; .*did you mean 'rounds'"):
+    with pytest.raises(InputError, match=r"'round'.*'rounds'"):
         make().to_dataframe("round")
 
 
@@ -180,7 +179,7 @@ def test_polars(friends: Result) -> None:
 
 def test_without_polars(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(InputError, match=r"polars is not installed; .*'coopbandits\[polars\]'"):
+    with pytest.raises(InputError, match=r"'coopbandits\[polars\]'"):
         make().to_polars()
 
 
@@ -193,5 +192,5 @@ def test_naming_arms() -> None:
     assert named == problem.named(("left", "right"))
     assert named.describe() == problem.describe()
     for wrong in (["left"], ["left", "left"], "ab", 7):
-        with pytest.raises(InputError, match=r"arm_names are .* for 2 arms; pass one name per arm"):
+        with pytest.raises(InputError, match=f"arm_names.*{re.escape(repr(wrong))}.* 2 arms"):
             problem.named(wrong)  # type: ignore[arg-type]  # on purpose

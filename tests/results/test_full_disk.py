@@ -57,11 +57,11 @@ def test_quota(make: Make, tmp_path: Path, size: int) -> None:
     newer = make()
     newer.dataset["regret"] += 1.0
     with quota(size):
-        with pytest.raises(InputError, match=r"cannot write .*result\.nc: .*; make room") as caught:
+        with pytest.raises(InputError, match=r"result\.nc") as caught:
             newer.save(tmp_path)
-        with pytest.raises(InputError, match=r"cannot write .*regret\.png: "):
+        with pytest.raises(InputError, match=r"regret\.png"):
             newer.plot(path=tmp_path / "regret.png")
-        with pytest.raises(InputError, match=r"cannot write .*report\.html: "):
+        with pytest.raises(InputError, match=r"report\.html"):
             newer.report(tmp_path / "report.html")
     assert "\n" not in str(caught.value)
     assert contents(tmp_path) == before
@@ -84,7 +84,7 @@ def test_room_for_the_numbers_but_not_for_the_rest(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full_after_one)
-    with pytest.raises(InputError, match=r"cannot write .*meta\.json: No space left on device; "):
+    with pytest.raises(InputError, match=r"meta\.json.*No space left on device"):
         newer.save(tmp_path)
     assert len(written) == 2
     assert contents(tmp_path) == before
@@ -97,7 +97,7 @@ def test_full_disk(make: Make, tmp_path: Path) -> None:
     with mounted(tmp_path, "size=256k"):
         make().save(tmp_path / "out")
         before = contents(tmp_path / "out")
-        with pytest.raises(InputError, match=r"result\.nc: No space left on device; make room"):
+        with pytest.raises(InputError, match=r"result\.nc.*No space left on device"):
             large.save(tmp_path / "out")
         assert contents(tmp_path / "out") == before
         assert Result.load(tmp_path / "out").dataset.identical(make().dataset)
@@ -105,15 +105,15 @@ def test_full_disk(make: Make, tmp_path: Path) -> None:
 
 def test_read_only_disk(make: Make, tmp_path: Path) -> None:
     with mounted(tmp_path, "size=256k,ro"):
-        with pytest.raises(InputError, match=r"cannot write .*: Read-only file system; make room"):
+        with pytest.raises(InputError, match="Read-only file system"):
             make().save(tmp_path / "out")
-        with pytest.raises(InputError, match=r"cannot write .*: Read-only file system; make room"):
+        with pytest.raises(InputError, match="Read-only file system"):
             make().plot(path=tmp_path / "regret.svg")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere; a read-only disk is tested")
 def test_forbidden_folder(make: Make, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(InputError, match=r"cannot write .*: Permission denied; make room"):
+    with pytest.raises(InputError, match="Permission denied"):
         make().save(tmp_path / "out")
     tmp_path.chmod(0o700)

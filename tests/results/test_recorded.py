@@ -42,7 +42,7 @@ def test_a_result_of_0_1_has_its_numbers() -> None:
 
 def test_what_was_not_recorded_then_is_not_made_up() -> None:
     result = cb.Result.load(RECORDED / "result-0.1")
-    with pytest.raises(cb.InputError, match="from before the worst agent's regret was recorded"):
+    with pytest.raises(cb.InputError, match="worst agent"):
         _ = result.worst_regret
     heading, *rows = result.summary().tables[0][1]
     assert [row[heading.index("worst agent")] for row in rows] == ["–", "–"]

@@ -46,9 +46,7 @@ def test_messages_are_values_after_the_last_round(simulated: dict[str, Result]) 
     assert (result.values_sent == result.dataset["values_sent"].sel(round=30)).all()
     assert (result.values_sent.sel(policy="independent-ucb") == 0).all()
     assert (result.values_sent.sel(policy="dducb") > 0).all()
-    with pytest.warns(
-        DeprecationWarning, match=r"is now called Result\.values_sent; use that name"
-    ):
+    with pytest.warns(DeprecationWarning, match=r"Result\.values_sent"):
         assert result.messages.identical(result.values_sent)
     assert (result.bytes_sent == 8 * result.values_sent).all()
 
@@ -68,7 +66,7 @@ def test_single_arms_only_when_kept(simulated: dict[str, Result]) -> None:
     assert arms.shape == (2, 2, 4, 30)
     assert ((arms == 1).sum(("agent", "pull")) == simulated[""].pulls.sel(arm=1)).all()
     for keep in ("", "agents"):
-        with pytest.raises(InputError, match='were not kept; simulate with keep="arms"'):
+        with pytest.raises(InputError, match='keep="arms"'):
             _ = simulated[keep].arms
 
 
@@ -146,16 +144,16 @@ def test_nothing_to_put_on_a_logarithmic_axis(make: Make) -> None:
 
 def test_bad_arguments_of_plot(make: Make, tmp_path: Path) -> None:
     result = make()
-    with pytest.raises(InputError, match=r"unknown horizontal axis 'value'.*did you mean 'values'"):
+    with pytest.raises(InputError, match=r"'value'.*'values'"):
         result.plot("value")
-    with pytest.raises(InputError, match="log is 'z'; give 'x', 'y', 'xy' or nothing"):
+    with pytest.raises(InputError, match=r"log.* 'z'.*'x', 'y', 'xy'"):
         result.plot(log="z")
-    with pytest.raises(InputError, match="bounds are functions of the round; plot against"):
+    with pytest.raises(InputError, match=r"bounds.*round"):
         result.plot("values", bounds={"b": np.ones(4)})
-    with pytest.raises(InputError, match=r"'b' has shape \(3,\); .* each of the 4 recorded rounds"):
+    with pytest.raises(InputError, match=r"'b'.*\(3,\).* 4\b"):
         result.plot(bounds={"b": np.ones(3)})
     for name, wrong in (("a.svgx", "svgx"), ("a", "")):
-        with pytest.raises(InputError, match=f"unknown figure format '{wrong}'"):
+        with pytest.raises(InputError, match=f"figure format '{wrong}'"):
             result.plot(path=tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
@@ -267,7 +265,7 @@ def test_deliveries(make: Make, tmp_path: Path) -> None:
 
 
 def test_deliveries_only_where_something_could_go_wrong(make: Make) -> None:
-    with pytest.raises(InputError, match="every message was delivered in its round: there were no"):
+    with pytest.raises(InputError, match="every message was delivered"):
         _ = make().deliveries
     assert make().summary().deliveries == ()
     assert "delivered" not in str(make().summary())

@@ -163,38 +163,38 @@ def task(policy: Any, faults: str = "none", clocks: str = "none") -> Task:
     ("policy", "conditions", "sentence"),
     [
         (cb.CentralUCB(), {}, "has no array form"),
-        (cb.DDUCB(), {}, "has no array form of aggregation staged-mixing"),
-        (cb.combine(Formless(), cb.UCB()), {}, "has no array form of aggregation formless"),
+        (cb.DDUCB(), {}, "aggregation staged-mixing"),
+        (cb.combine(Formless(), cb.UCB()), {}, "aggregation formless"),
         (
             cb.combine(OwnConsensus(), cb.UCB()),
             {"faults": "loss=0.3"},
-            "has no array form for faults loss=0.3",
+            r"faults loss=0\.3",
         ),
         (
             cb.combine(OwnConsensus(), cb.UCB()),
             {"clocks": "poisson"},
-            "has no array form on own clocks",
+            "own clocks",
         ),
         (
             cb.combine(OwnConsensus(), Unknown()),
             {},
-            "has no array form for statistic shapeless",
+            "statistic shapeless",
         ),
         (
             cb.combine(Growing(), cb.UCB()),
             {},
-            "has no array form for messages of 2 to 5 values",
+            "2 to 5 values",
         ),
         (
             cb.combine(OwnConsensus(), Texts()),
             {},
-            "has no array form here, since numba cannot compile index .*Texts .*",
+            "index .*Texts",
         ),
     ],
 )
 def test_obstacles(policy: Any, conditions: dict[str, str], sentence: str) -> None:
     found = ENGINE.obstacle(task(policy, **conditions))
-    assert found is not None and re.fullmatch(sentence, found)
+    assert found is not None and re.search(sentence, found)
     assert choose("auto", task(policy, **conditions)).name != "array"
 
 
@@ -204,7 +204,7 @@ def test_only_the_slow_engine_is_worth_a_note(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == ""
     assert choose("array", task(policy, faults="loss=0.3")) is reference.ENGINE
     noted = " ".join(capsys.readouterr().err.split())
-    assert "has no array form for faults loss=0.3, so the slower reference engine" in noted
+    assert "loss=0.3" in noted
 
 
 # What goes wrong on the way
@@ -244,10 +244,10 @@ def with_rows(monkeypatch: pytest.MonkeyPatch, rows: type[ConsensusRows]) -> Any
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        (Wide, r"returned totals of shape \(7, 5\); return \(7, 6\), a row of registers per agent"),
-        (Short, "returned a time, .*neither one number nor one per agent: could not broadcast"),
-        (Undefined, "returned values that are not finite after 0 rounds; repair it"),
-        (Endless, "returned values that are not finite after 20 rounds; repair it"),
+        (Wide, r"\(7, 5\).*\(7, 6\)"),
+        (Short, "time.*broadcast"),
+        (Undefined, "finite after 0 rounds"),
+        (Endless, "finite after 20 rounds"),
     ],
 )
 def test_estimates_that_are_not_of_this_run_are_refused(

@@ -179,7 +179,7 @@ def test_every_policy_plays_on_own_clocks_or_says_that_it_cannot(text: str) -> N
     policy = parse_policy(text)
     call: dict[str, Any] = {"runs": 1, "faults": "loss=0.2", "clocks": "poisson:ratio=5,latency=1"}
     if isinstance(policy, Policy) and policy.needs_common_round:
-        with pytest.raises(InputError, match="needs rounds that all agents count together"):
+        with pytest.raises(InputError, match=f"{policy.spelling}.*rounds"):
             play(policies=policy, **call)
         return
     result = play(policies=policy, **call)
@@ -202,22 +202,22 @@ def test_a_controller_sees_whole_units_of_time() -> None:
 def test_the_compiled_engine_hands_over(capsys: pytest.CaptureFixture[str]) -> None:
     result = play("regular", IndependentUCB(), engine="cpu")
     note = " ".join(capsys.readouterr().err.split())
-    assert "independent-ucb has no compiled kernel on own clocks, so the slower" in note
+    assert "independent-ucb has no compiled kernel" in note
     assert result.meta["engines"] == ["reference"]
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"policies": DDUCB()}, "policy dducb needs rounds that all agents count together, and"),
-        ({"policies": MPUCB(2)}, "policy mp-ucb:hop_limit=2 needs rounds that all agents count"),
+        ({"policies": DDUCB()}, r"\bdducb\b.*rounds"),
+        ({"policies": MPUCB(2)}, "mp-ucb:hop_limit=2.*rounds"),
         (
             {"faults": "sleep=0.1"},
-            "fault sleep is defined in rounds, and with clocks there are none",
+            "sleep.*rounds.*clocks",
         ),
-        ({"keep": "arms"}, 'single arms cannot be kept with clocks.*keep="agents" keeps'),
-        ({"clocks": 3.0}, "clocks is 3.0; give a text such as 'poisson:ratio=10'"),
-        ({"clocks": "poisson:rates=1..2"}, "rates has 2 numbers, but there are 8 agents"),
+        ({"keep": "arms"}, r'arms.*clocks.*keep="agents"'),
+        ({"clocks": 3.0}, r"clocks.* 3\.0.*'poisson:ratio=10'"),
+        ({"clocks": "poisson:rates=1..2"}, "rates.* 2 .* 8 agents"),
     ],
 )
 def test_what_does_not_go_together(changes: dict[str, Any], sentence: str) -> None:

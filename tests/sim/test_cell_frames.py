@@ -83,5 +83,5 @@ def test_arms_are_named_as_today(tmp_path: Path) -> None:
     again = cb.sweep([named], tmp_path, workers=1, progress=False)
     assert first.results[0][1].pulls["arm"].values.tolist() == [0, 1]
     assert again.results[0][1].pulls["arm"].values.tolist() == ["left", "right"]
-    with pytest.raises(InputError, match="name their arms differently"):
+    with pytest.raises(InputError, match="name their arms"):
         merge([again.results[0][1], run_cell(cb.Cell(PROBLEM, NETWORK, cb.CentralUCB(), 20))])

@@ -32,15 +32,15 @@ def test_spellings(text: str, clocks: PoissonClocks | RegularClocks | None) -> N
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("poison", "unknown clocks 'poison'; known are poisson, regular; did you mean 'poisson'"),
-        ("poisson:speed=3", "unknown setting of clocks poisson 'speed'"),
-        ("poisson:ratio", "setting 'ratio' of clocks poisson has no value; write name=value"),
-        ("poisson:ratio=0.5", "ratio is 0.5; it must be a finite number, at least 1"),
-        ("poisson:gossip=0", "gossip is 0; it must be a positive finite number"),
-        ("poisson:latency=-1", "latency is -1; it must be a finite number, at least 0"),
-        ("poisson:rates=3", "rates is 3; give one per agent, such as 1..2..2"),
-        ("poisson:rates=3..0", "one of rates is 0; it must be a positive finite number"),
-        ("poisson:rates=3..1,ratio=2", "ratio and rates were both given; give one of them"),
+        ("poison", "'poison'.*poisson, regular.*'poisson'"),
+        ("poisson:speed=3", "poisson 'speed'"),
+        ("poisson:ratio", "'ratio'.*poisson.*name=value"),
+        ("poisson:ratio=0.5", r"ratio.* 0\.5.* 1\b"),
+        ("poisson:gossip=0", r"gossip.* 0\b"),
+        ("poisson:latency=-1", r"latency.* -1\b"),
+        ("poisson:rates=3", r"rates.* 3\b.*1\.\.2\.\.2"),
+        ("poisson:rates=3..0", r"rates.* 0\b"),
+        ("poisson:rates=3..1,ratio=2", "ratio.*rates"),
     ],
 )
 def test_bad_spellings(text: str, sentence: str) -> None:
@@ -57,7 +57,7 @@ def test_rates_that_add_up_to_too_much() -> None:
     "more", [{"rates": (1e-300, 1e308)}, {"gossip": 5e-324, "rates": (1.0, 9.0)}]
 )
 def test_clocks_that_never_tick_are_refused(more: Any) -> None:
-    with pytest.raises(InputError, match=r"the slowest would never tick; give speeds closer to"):
+    with pytest.raises(InputError, match=r"clocks.*1e\+308|clocks.*5e-324"):
         PoissonClocks(**more).pull_rates(KEYS[:2])
 
 
@@ -69,7 +69,7 @@ def test_rates_are_one_on_average_and_as_unequal_as_asked_for() -> None:
     logs = np.log10(rates / rates.min())
     assert abs(logs.mean() - 0.5) < 5 / np.sqrt(12 * rates.size)
     assert RegularClocks(rates=(1, 2, 3)).pull_rates(KEYS[:3]).tolist() == [0.5, 1.0, 1.5]
-    with pytest.raises(InputError, match="rates has 2 numbers, but there are 3 agents; give one"):
+    with pytest.raises(InputError, match=r"rates.* 2 .* 3 agents"):
         RegularClocks(rates=(1, 2)).pull_rates(KEYS[:3])
 
 

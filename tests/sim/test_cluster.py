@@ -81,7 +81,7 @@ def test_bit_equal_on_two_workers(tmp_path: Path, scheduler: str, engine: str) -
 
 def test_no_scheduler_gets_a_sentence() -> None:
     with (
-        pytest.raises(cb.InputError, match=r"no Dask scheduler answers at tcp://127.0.0.1:1;"),
+        pytest.raises(cb.InputError, match=r"tcp://127\.0\.0\.1:1\b"),
         dask_executor("tcp://127.0.0.1:1"),
     ):
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import numpy as np
@@ -142,16 +143,16 @@ def test_merge_refuses_different_settings(change: dict[str, object]) -> None:
     change = {key: value for key, value in change.items() if key != "problem"}
     first = cb.simulate(PROBLEM, policies=DDUCB, progress=False, **settings)  # type: ignore[arg-type]  # mixed
     second = cb.simulate(problem, policies=ALONE, progress=False, **(settings | change))  # type: ignore[arg-type]  # mixed
-    with pytest.raises(cb.InputError, match="different settings cannot stand side by side"):
+    with pytest.raises(cb.InputError, match="different settings"):
         merge([first, second])
 
 
 def test_what_is_no_result_is_refused() -> None:
     odd: list[object] = [1, (1, 2), (1,), "ab"]
     for one in odd:
-        with pytest.raises(cb.InputError, match="cannot be compared; give pairs of a cell and its"):
+        with pytest.raises(cb.InputError, match=f"{re.escape(repr(one))}.*cell.*result"):
             compare([one])  # type: ignore[list-item]  # what is to be refused
-        with pytest.raises(cb.InputError, match="is no result; merge what simulate has returned"):
+        with pytest.raises(cb.InputError, match=f"{re.escape(repr(one))}.*simulate"):
             merge([one])  # type: ignore[list-item]  # what is to be refused
 
 

@@ -31,9 +31,10 @@ def test_a_flood_too_large_for_both_engines_is_refused_with_what_would_fit() -> 
     with pytest.raises(cb.InputError) as caught:
         choose("auto", large)
     message = str(caught.value)
-    assert message.startswith("flood-ts has no compiled kernel for 100000 agents and 10000 rounds")
-    assert '; take fewer agents, rounds or runs, or ask for it with engine="reference"' in message
-    assert "(up to 5791 agents fit at this horizon)" in message
+    assert message.startswith("flood-ts")
+    assert "100000 agents and 10000 rounds" in message
+    assert 'engine="reference"' in message
+    assert "5791 agents" in message
     assert "\n" not in message
     assert choose("reference", large) is reference.ENGINE
 
@@ -50,7 +51,7 @@ def test_the_flood_that_is_said_to_fit_does_and_one_more_agent_does_not(horizon:
 def test_weeks_are_refused_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     long = task(Fixed(), "cycle:1000", 10_000, runs=100)
     for wanted in ("auto", "cpu"):
-        with pytest.raises(cb.InputError, match=r"would take about \d+ hours \(4 hours are enough"):
+        with pytest.raises(cb.InputError, match=r"\d+ hours.* 4 hours"):
             choose(wanted, long)
     assert capsys.readouterr().err == ""
     assert choose("reference", long) is reference.ENGINE
@@ -62,7 +63,7 @@ def test_the_rounds_that_are_said_to_fit_are_played(capsys: pytest.CaptureFixtur
     rounds = int(said.partition("for about ")[2].split()[0])
     assert choose("auto", task(Fixed(), "cycle:1000", rounds, runs=100)) is reference.ENGINE
     noted = " ".join(capsys.readouterr().err.split())
-    assert noted.endswith("so the slower reference engine plays it in about 4 hours")
+    assert "about 4 hours" in noted
 
 
 def test_what_is_compiled_is_never_refused() -> None:
@@ -73,9 +74,7 @@ def test_more_memory_than_there_is_is_refused(monkeypatch: pytest.MonkeyPatch) -
     late = task(cb.FloodTS(), "complete:100", 100, faults="delay=2")
     assert cost.obstacle(late) is None
     monkeypatch.setattr(cost, "physical_memory", lambda: 4e5)
-    with pytest.raises(
-        cb.InputError, match=r"more than the 0.0004 GB of this machine \(about 83 agents fit"
-    ):
+    with pytest.raises(cb.InputError, match=r"0\.0004 GB.* 83 agents"):
         choose("auto", late)
 
 

@@ -56,7 +56,7 @@ def test_names_are_those_of_the_table() -> None:
         assert import_module(module).ENGINE.name == name
     with pytest.raises(
         cb.InputError,
-        match="unknown engine 'tpu'; known are array, auto, cpu, gpu, ref",
+        match=r"engine 'tpu'.*array, auto, cpu, gpu, reference",
     ):
         choose("tpu", task(cb.DDUCB()))
 
@@ -116,7 +116,7 @@ def test_a_named_engine_that_cannot_is_replaced_by_the_reference_engine(
 ) -> None:
     assert choose("counting", task(cb.DDUCB())) is reference.ENGINE
     noted = " ".join(capsys.readouterr().err.split())
-    assert noted == "note: dducb cannot be counted, so the slower reference engine plays it"
+    assert "dducb cannot be counted" in noted and "reference engine" in noted
     assert not counting.batches
 
 
@@ -129,7 +129,7 @@ def test_single_runs_where_one_engine_asks_for_them(counting: Counting) -> None:
 
 @pytest.mark.parametrize("threads", [0, 1.5, True])
 def test_engines_of_one_thread_refuse_no_threads(threads: Any) -> None:
-    with pytest.raises(cb.InputError, match=f"threads is {threads}; it must be a whole number"):
+    with pytest.raises(cb.InputError, match=f"threads.* {threads}"):
         cb.simulate(PROBLEM, NETWORK, Fixed(), 9, engine="reference", threads=threads)
 
 

@@ -104,10 +104,10 @@ def test_a_rule_to_stop_by(read: Read) -> None:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("1.5", "confidence is 1.5; it must be a probability between 0 and 1"),
+        ("1.5", r"confidence.* 1\.5.*0 and 1"),
         ("true", "confidence is True"),
-        ("'soon'", "stop is 'soon'; give a confidence such as 0.95, or 0.95,within=0.1"),
-        ("'0.9,after=3'", "stop is '0.9,after=3'; give a confidence"),
+        ("'soon'", r"stop.* 'soon'.*0\.95"),
+        ("'0.9,after=3'", r"stop.* '0\.9,after=3'"),
         ("[0.9]", r"confidence is \[0.9\]"),
     ],
 )
@@ -131,14 +131,14 @@ def test_linear_problems(read: Read) -> None:
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
-        ("", "problem 'p' of kind linear has no theta; give it"),
+        ("", "problem 'p'.*theta"),
         ('theta = "one"', "means 'one' cannot be read"),
-        ("theta = [1]\nmodel = 1", "unknown key of problem 'p' 'model'; known are features"),
+        ("theta = [1]\nmodel = 1", "problem 'p' 'model'.*features"),
         ('theta = [1]\nfeatures = "cube"', "unknown kind of features 'cube'"),
-        ("theta = [1]\nfeatures = [[1, 2]]", r"features have shape \(1, 2\); theta has 1"),
+        ("theta = [1]\nfeatures = [[1, 2]]", r"features.*\(1, 2\)"),
         ("theta = [1]\nnum_arms = 0", "num_arms is 0"),
         ("theta = [1]\nsigma = -1", "sigma"),
-        ("theta = [1]\ndrift = 'switch_every=9'", "switch_every moves arms on"),
+        ("theta = [1]\ndrift = 'switch_every=9'", "switch_every"),
     ],
 )
 def test_wrong_keys_of_linear_problems(read: Read, keys: str, sentence: str) -> None:
@@ -207,57 +207,57 @@ def with_problem(table: str) -> str:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("horizon = ", r"e\.toml is no TOML file: Invalid value"),
-        ("horizon = 1\nhorizon = 2", r"e\.toml is no TOML file: Cannot overwrite"),
-        ("graphs = ['cycle:4']", r"e\.toml has no policies; give at least one$"),
-        ("policies = ['dducb']", r"e\.toml has no graphs; give at least one$"),
-        (SMALLEST + "horizn = 5", "unknown key in .*'horizn'; known are .*did you mean 'horizon'"),
-        (SMALLEST + "[problem.mine]\nkind = 'beta'", "'problem'; .* did you mean 'problems'"),
-        ("policies = []\ngraphs = ['cycle:4']", "has no policies; give at least one"),
-        ("graphs = []\npolicies = ['dducb']", "has no graphs; give at least one"),
-        (SMALLEST + "seeds = []", "has no seeds; give at least one"),
-        (SMALLEST + "problems = {}", "has no problems; give at least one"),
-        ("policies = 'dducb'\ngraphs = ['cycle:4']", r"policies is 'dducb'; give a list, such as"),
-        ("policies = ['dducb']\ngraphs = 4", r"graphs is 4; give a list, such as graphs = \[4\]"),
-        ("policies = ['dducb']\ngraphs = [4]", "graphs holds 4; give texts in quotes"),
-        ("policies = [1]\ngraphs = ['cycle:4']", "policies holds 1; give texts in quotes"),
-        ("policies = ['ddcub']\ngraphs = ['cycle:4']", "unknown policy 'ddcub'; .* 'dducb'"),
-        ("policies = ['dducb']\ngraphs = ['cylce:4']", "unknown graph 'cylce'; .* 'cycle'"),
-        (SMALLEST + "weights = 'metropols'", "unknown weights 'metropols'; .* 'metropolis'"),
+        ("horizon = ", r"e\.toml.*Invalid value"),
+        ("horizon = 1\nhorizon = 2", r"e\.toml.*Cannot overwrite"),
+        ("graphs = ['cycle:4']", r"e\.toml.*policies"),
+        ("policies = ['dducb']", r"e\.toml.*graphs"),
+        (SMALLEST + "horizn = 5", "'horizn'.*'horizon'"),
+        (SMALLEST + "[problem.mine]\nkind = 'beta'", "'problem'.*'problems'"),
+        ("policies = []\ngraphs = ['cycle:4']", "no policies"),
+        ("graphs = []\npolicies = ['dducb']", "no graphs"),
+        (SMALLEST + "seeds = []", "no seeds"),
+        (SMALLEST + "problems = {}", "no problems"),
+        ("policies = 'dducb'\ngraphs = ['cycle:4']", "policies.* 'dducb'.*list"),
+        ("policies = ['dducb']\ngraphs = 4", r"graphs.* 4\b.*graphs = \[4\]"),
+        ("policies = ['dducb']\ngraphs = [4]", r"graphs.* 4\b.*quotes"),
+        ("policies = [1]\ngraphs = ['cycle:4']", r"policies.* 1\b.*quotes"),
+        ("policies = ['ddcub']\ngraphs = ['cycle:4']", "policy 'ddcub'.*'dducb'"),
+        ("policies = ['dducb']\ngraphs = ['cylce:4']", "graph 'cylce'.*'cycle'"),
+        (SMALLEST + "weights = 'metropols'", "weights 'metropols'.*'metropolis'"),
         (SMALLEST + "weights = 3", "mixing matrix has shape"),
-        (SMALLEST + "shuffle_arms = 1", "shuffle_arms is 1; it must be true or false"),
-        (SMALLEST + "faults = ['los=1']", "unknown fault 'los'; .* did you mean 'loss'"),
-        (SMALLEST + "faults = 0.3", r"faults is 0.3; give a list, such as faults = \[0.3\]"),
-        (SMALLEST + "faults = []", "has no faults; give at least one"),
-        (SMALLEST + "clocks = 'poison'", "unknown clocks 'poison'; .* did you mean 'poisson'"),
-        (SMALLEST + "clocks = 3", "clocks is 3; give a text in quotes"),
-        (SMALLEST + "horizon = 0", "horizon holds 0; give whole numbers, at least 1"),
-        (SMALLEST + "horizon = 10.5", "horizon holds 10.5; give whole numbers"),
-        (SMALLEST + "horizon = '10'", "horizon holds '10'; give whole numbers"),
-        (SMALLEST + "horizon = true", "horizon holds True; give whole numbers"),
-        (SMALLEST + "runs = 0", "runs holds 0; give whole numbers, at least 1"),
-        (SMALLEST + "seeds = 3", r"seeds is 3; give a list, such as seeds = \[3\]"),
-        (SMALLEST + "seeds = [0, -1]", "seeds holds -1; give whole numbers, at least 0"),
-        (SMALLEST + "seeds = [0.5]", "seeds holds 0.5; give whole numbers, at least 0"),
-        (SMALLEST + "seeds = [false]", "seeds holds False; give whole numbers, at least 0"),
-        (SMALLEST + "problems = 3", r"problems is 3; give tables, such as \[problems.mine\]"),
-        (SMALLEST + "[problems]\nmine = 3", "problem 'mine' has no kind; choose one of gaussian"),
-        (with_problem("means = [1, 0]"), "problem 'mine' has no kind; choose one of gaussian, ber"),
-        (with_problem("kind = 'guassian'"), "kind of problem 'mine' 'guassian'; .* 'gaussian'"),
-        (with_problem("kind = 'gaussian'"), "'mine' of kind gaussian has no means; give it"),
-        (with_problem("kind = 'beta'\na = [1]"), "'mine' of kind beta has no b; give it"),
+        (SMALLEST + "shuffle_arms = 1", r"shuffle_arms.* 1\b"),
+        (SMALLEST + "faults = ['los=1']", "fault 'los'.*'loss'"),
+        (SMALLEST + "faults = 0.3", r"faults.* 0\.3.*faults = \[0\.3\]"),
+        (SMALLEST + "faults = []", "no faults"),
+        (SMALLEST + "clocks = 'poison'", "clocks 'poison'.*'poisson'"),
+        (SMALLEST + "clocks = 3", r"clocks.* 3\b.*quotes"),
+        (SMALLEST + "horizon = 0", r"horizon.* 0\b.* 1\b"),
+        (SMALLEST + "horizon = 10.5", r"horizon.* 10\.5"),
+        (SMALLEST + "horizon = '10'", "horizon.* '10'"),
+        (SMALLEST + "horizon = true", "horizon.* True"),
+        (SMALLEST + "runs = 0", r"runs.* 0\b.* 1\b"),
+        (SMALLEST + "seeds = 3", r"seeds.* 3\b.*seeds = \[3\]"),
+        (SMALLEST + "seeds = [0, -1]", r"seeds.* -1\b.* 0\b"),
+        (SMALLEST + "seeds = [0.5]", r"seeds.* 0\.5"),
+        (SMALLEST + "seeds = [false]", "seeds.* False"),
+        (SMALLEST + "problems = 3", r"problems.* 3\b.*\[problems\.mine\]"),
+        (SMALLEST + "[problems]\nmine = 3", "'mine'.*kind.*gaussian"),
+        (with_problem("means = [1, 0]"), "'mine'.*kind.*gaussian, ber"),
+        (with_problem("kind = 'guassian'"), "'mine' 'guassian'.*'gaussian'"),
+        (with_problem("kind = 'gaussian'"), "'mine'.*gaussian.*means"),
+        (with_problem("kind = 'beta'\na = [1]"), r"'mine'.*beta.*\bb\b"),
         (
             with_problem("kind = 'gaussian'\nmeans = [1]\nsigme = 1"),
-            "unknown key of problem 'mine' 'sigme'; known are means, sigma; did you mean 'sigma'",
+            "'mine' 'sigme'.*means, sigma.*'sigma'",
         ),
         (
             with_problem("kind = 'bernoulli'\nmeans = [0.5]\nsigma = 1"),
-            "unknown key of problem 'mine' 'sigma'; known are means",
+            "'mine' 'sigma'.*means",
         ),
-        (with_problem("kind = 'gaussian'\nmeans = '1,x'"), "part 'x' is no number; write numbers"),
+        (with_problem("kind = 'gaussian'\nmeans = '1,x'"), "'x'.*number"),
         (with_problem("kind = 'gaussian'\nmeans = 1"), "means has shape"),
         (with_problem("kind = 'bernoulli'\nmeans = [2]"), "means"),
-        (with_problem("kind = 'logged'\nfile = 'nowhere.csv'"), "'nowhere.csv' does not exist"),
+        (with_problem("kind = 'logged'\nfile = 'nowhere.csv'"), r"'nowhere\.csv'"),
     ],
 )
 def test_bad_files(read: Read, text: str, message: str) -> None:
@@ -269,7 +269,7 @@ def test_bad_files(read: Read, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("kind = ['gaussian']\nmeans = [1]", "kind of problem 'mine'"),
+        ("kind = ['gaussian']\nmeans = [1]", "'mine'"),
         ("kind = 'logged'\nfile = 3", "file"),
     ],
 )
@@ -279,9 +279,9 @@ def test_values_of_other_types(read: Read, table: str, message: str) -> None:
 
 
 def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(cb.InputError, match=r"cannot read .*nowhere\.toml: No such file .*; give"):
+    with pytest.raises(cb.InputError, match=r"nowhere\.toml.*No such file"):
         read_experiment(tmp_path / "nowhere.toml")
-    with pytest.raises(cb.InputError, match=r"cannot read .*: Is a directory; give"):
+    with pytest.raises(cb.InputError, match="Is a directory"):
         read_experiment(tmp_path)
 
 
@@ -292,7 +292,7 @@ def test_a_file_from_an_editor_that_marks_utf_8(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "e.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(cb.InputError, match=r"e\.toml is no TOML file"):
+    with pytest.raises(cb.InputError, match=r"e\.toml"):
         read_experiment(tmp_path / "e.toml")
 
 
@@ -335,16 +335,16 @@ def test_defaults_are_never_changed(read: Read) -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("horizon", "--set takes key=value, such as horizon=500; got 'horizon'"),
-        ("=5", "--set takes key=value, such as horizon=500; got '=5'"),
-        ("horizn=5", "unknown key in .*'horizn'; .* did you mean 'horizon'"),
-        ("horizon=", "horizon holds ''; give whole numbers"),
-        ("horizon=many", "horizon holds 'many'; give whole numbers"),
-        ("horizon.most=5", r"--set horizon\.most=5: there is no table 'horizon'"),
-        ("problems.other.sigma=1", "--set .*: there is no table 'other'"),
-        ("problems.paper.sigme=1", "unknown key of problem 'paper' 'sigme'; .* 'sigma'"),
-        ("policies=dducb", r"policies is 'dducb'; give a list, such as policies = \['dducb'\]"),
-        ("seeds=[]", "has no seeds; give at least one"),
+        ("horizon", "--set.*horizon=500.*'horizon'"),
+        ("=5", "--set.*horizon=500.*'=5'"),
+        ("horizn=5", "'horizn'.*'horizon'"),
+        ("horizon=", "horizon.* ''"),
+        ("horizon=many", "horizon.* 'many'"),
+        ("horizon.most=5", r"horizon\.most=5.*'horizon'"),
+        ("problems.other.sigma=1", "'other'"),
+        ("problems.paper.sigme=1", "'paper' 'sigme'.*'sigma'"),
+        ("policies=dducb", r"policies.* 'dducb'.*\['dducb'\]"),
+        ("seeds=[]", "no seeds"),
     ],
 )
 def test_bad_overrides(read: Read, override: str, message: str) -> None:

@@ -90,11 +90,11 @@ def test_an_index_for_rewards_in_the_unit_interval_is_played_there_alone() -> No
     policy = cb.combine(cb.TreeSums(), BernoulliKL())
     with pytest.raises(
         cb.InputError,
-        match=r"is for rewards in \[0, 1\], and those of GaussianBandit go from -inf to inf; resc",
+        match=r"\[0, 1\].*GaussianBandit.*-inf to inf",
     ):
         cb.simulate(NORMAL, "path:4", policy, 25)
     cb.simulate(COINS, "path:4", policy, 25, engine="reference")
-    with pytest.raises(cb.InputError, match=r"and private changes their range; choose an index"):
+    with pytest.raises(cb.InputError, match=r"private.*range"):
         cb.at_source(cb.Private(1.0, 25), policy)
 
 
@@ -104,5 +104,5 @@ def test_logs_are_asked_too() -> None:
     assert known[0] == known[1]
     other = log_decisions(NORMAL, "path:2", "flood-ts", 60, floor=0.5)
     assert replay(other, "flood-ts") == replay(other, "flood-ts:family=gaussian")
-    with pytest.raises(cb.InputError, match=r"\[0, 1\], and those of the log range from -"):
+    with pytest.raises(cb.InputError, match=r"\[0, 1\].*the log"):
         replay(other, "flood-ts:family=bernoulli")

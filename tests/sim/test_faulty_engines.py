@@ -136,8 +136,8 @@ def test_a_run_that_does_not_fit_at_all(
     policy = parse_policy("flood-ts")
     result = simulate(problem_for(""), NETWORKS["grid"], policy, 20)
     note = " ".join(capsys.readouterr().err.split())
-    assert "flood-ts has no compiled kernel for 8 agents and 20 rounds, since it would take" in note
-    assert "so the slower reference engine plays it" in note
+    assert "for 8 agents and 20 rounds" in note
+    assert "reference engine plays it" in note
     assert result.meta["engines"] == ["reference"]
 
 

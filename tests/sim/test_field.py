@@ -58,10 +58,10 @@ def test_random_pairs_with_epsilon_greedy_beat_no_talk() -> None:
 
 
 def test_agents_of_a_population_must_exist_and_suit_the_rewards() -> None:
-    with pytest.raises(InputError, match="names agent 20; agents are numbered 0 to 19 here"):
+    with pytest.raises(InputError, match=r"agent 20\b.*0 to 19"):
         simulate(PROBLEM, NETWORK, parse_policy("resilient-ucb+liar@20"), 10)
     mixed = parse_policy("flood-ts+flood-ts:family=bernoulli@3")
-    with pytest.raises(InputError, match=r"flood-ts:family=bernoulli is for rewards in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"flood-ts:family=bernoulli.*\[0, 1\]"):
         simulate(GaussianBandit([1.0, 0.0]), NETWORK, mixed, 10)
 
 
@@ -92,7 +92,7 @@ def test_messages_are_counted_by_the_driver() -> None:
 
 @pytest.mark.parametrize("text", ["dpe2:family=bernoulli", "dec-kl-ucb:family=bernoulli"])
 def test_families_are_checked(text: str) -> None:
-    with pytest.raises(InputError, match=r"is for rewards in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"\[0, 1\]"):
         simulate(GaussianBandit([1.0, 0.0]), NETWORK, parse_policy(text), 10)
 
 

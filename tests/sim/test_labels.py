@@ -90,9 +90,9 @@ def test_an_attribute_of_nodes_is_never_read_as_what_was_not_kept(name: str) -> 
     result = simulate(PROBLEM, Network(graph), IndependentUCB(), 9, keep="agents", progress=False)
     assert name not in result.dataset
     assert result.dataset[f"node_{name}"].values.tolist() == ["mine"] * 3
-    with pytest.raises(InputError, match="single arms were not kept"):
+    with pytest.raises(InputError, match=r"arms.*not kept"):
         _ = result.arms
-    with pytest.raises(InputError, match="regret of single agents was not kept"):
+    with pytest.raises(InputError, match=r"agents.*not kept"):
         _ = result.agent_regret
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -336,7 +337,7 @@ def test_a_place_below_a_file(tmp_path: Path, result: cb.Result) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
     ledger = Ledger(file)
-    with pytest.raises(cb.InputError, match=r"cannot write .*; make room there or choose another"):
+    with pytest.raises(cb.InputError, match=re.escape(str(file))):
         ledger.store(CELL, result)
     with pytest.raises(cb.InputError, match="cannot write"):
         ledger.quarantine(CELL, "error")

@@ -112,8 +112,8 @@ def test_counts_become_part_of_a_record() -> None:
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
-        ([1.0, 2.0], "outgoing of agent 1 returned a list; return a numpy array with one dimens"),
-        (np.zeros((2, 2)), r"outgoing of agent 1 returned a ndarray of shape \(2, 2\); return"),
+        ([1.0, 2.0], r"agent \d.* list\b"),
+        (np.zeros((2, 2)), r"agent \d.* \(2, 2\)"),
     ],
 )
 @pytest.mark.parametrize("clocks", [None, "poisson:ratio=10"])
@@ -124,5 +124,5 @@ def test_what_is_no_message_is_refused(message: Any, sentence: str, clocks: Any)
             agent.outgoing = lambda neighbor: message  # type: ignore[method-assign]
             return agent
 
-    with pytest.raises(InputError, match=sentence.replace("agent 1", r"agent \d")):
+    with pytest.raises(InputError, match=sentence):
         simulate(GaussianBandit([1.0, 0.5]), NETWORK, Odd(), 20, clocks=clocks, progress=False)

@@ -137,13 +137,13 @@ def test_the_setting_is_kept_where_it_is_on(shuffled: Result) -> None:
 
 def test_results_of_another_order_are_not_replaced(shuffled: Result, tmp_path: Any) -> None:
     play(shuffle_arms=False).save(tmp_path)
-    with pytest.raises(InputError, match="holds a result of other settings"):
+    with pytest.raises(InputError, match="other settings"):
         shuffled.save(tmp_path)
 
 
 @pytest.mark.parametrize("value", ["yes", 1, None])
 def test_anything_but_true_and_false_is_refused(value: Any) -> None:
-    with pytest.raises(InputError, match=f"shuffle_arms is {value!r}; it must be true or false"):
+    with pytest.raises(InputError, match=f"shuffle_arms.* {value!r}"):
         play(shuffle_arms=value)
 
 

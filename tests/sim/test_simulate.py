@@ -37,47 +37,47 @@ def play(**changes: Any) -> Result:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"problem": [1.0, 0.8]}, r"problem is \[1.0, 0.8\]; give one such as"),
-        ({"problem": "bernouli:0.5"}, r"unknown problem 'bernouli'.*did you mean 'bernoulli'"),
-        ({"network": [[0, 1], [1, 0]]}, r"network is .*; wrap a graph as cb.Network\(graph\)"),
-        ({"network": "cycl:5"}, r"unknown graph 'cycl'.*did you mean 'cycle'"),
-        ({"policies": []}, "no policy was given; give at least one"),
-        ({"policies": ["ducb"]}, "unknown policy 'ducb'.*did you mean 'dducb'"),
-        ({"policies": [3]}, r"3 is no policy; give instances such as cb.DDUCB\(\), or names"),
-        ({"policies": ["dducb", DDUCB()]}, "policy dducb was given twice; give each once"),
-        ({"policies": [DDUCB]}, "is no policy; give instances"),
-        ({"policies": [DDUCB(), DDUCB(eta=2.0)]}, "policy dducb was given twice; give each once"),
-        ({"horizon": 0}, "horizon is 0; it must be"),
-        ({"horizon": -3}, "horizon is -3; it must be"),
-        ({"runs": 0}, "runs is 0; it must be"),
-        ({"seed": -1}, "seed is -1; it must be a whole number, at least 0"),
-        ({"keep": "agent"}, "unknown value of keep 'agent'.*did you mean 'agents'"),
-        ({"engine": "cpus"}, "unknown engine 'cpus'.*did you mean 'cpu'"),
-        ({"rounds": 0}, "rounds is 0; it must be a whole number, at least 1"),
-        ({"rounds": 10**13}, r"rounds is 1e\+13; it must be at most 1e\+08 points of a curve, or"),
+        ({"problem": [1.0, 0.8]}, r"problem.*\[1\.0, 0\.8\]"),
+        ({"problem": "bernouli:0.5"}, "'bernouli'.*'bernoulli'"),
+        ({"network": [[0, 1], [1, 0]]}, r"network.*cb\.Network\("),
+        ({"network": "cycl:5"}, "'cycl'.*'cycle'"),
+        ({"policies": []}, "no policy"),
+        ({"policies": ["ducb"]}, "'ducb'.*'dducb'"),
+        ({"policies": [3]}, r"^3\b.*cb\.DDUCB\(\)"),
+        ({"policies": ["dducb", DDUCB()]}, r"\bdducb\b.*twice"),
+        ({"policies": [DDUCB]}, r"no policy.*cb\.DDUCB\(\)"),
+        ({"policies": [DDUCB(), DDUCB(eta=2.0)]}, r"\bdducb\b.*twice"),
+        ({"horizon": 0}, r"horizon.* 0\b"),
+        ({"horizon": -3}, r"horizon.* -3\b"),
+        ({"runs": 0}, r"runs.* 0\b"),
+        ({"seed": -1}, r"seed.* -1\b"),
+        ({"keep": "agent"}, "'agent'.*'agents'"),
+        ({"engine": "cpus"}, "'cpus'.*'cpu'"),
+        ({"rounds": 0}, r"rounds.* 0\b"),
+        ({"rounds": 10**13}, r"rounds.* 1e\+13.* 1e\+08"),
         (
             {"rounds": [0, 5]},
-            r"rounds must be whole numbers in 1 to 30 \(the horizon\); got \[0, 5\]",
+            r"rounds.* 1 to 30.*\[0, 5\]",
         ),
-        ({"rounds": [31]}, "rounds must be whole numbers in 1 to 30"),
-        ({"rounds": [[1, 2]]}, "rounds must be whole numbers in 1 to 30"),
-        ({"horizon": 20.0}, "horizon is 20.0; it must be a whole number, at least 1: write 20$"),
-        ({"horizon": 20.5}, "horizon is 20.5; it must be a whole number, at least 1$"),
-        ({"horizon": math.inf}, "horizon is inf; it must be a whole number, at least 1$"),
+        ({"rounds": [31]}, r"rounds.* 1 to 30.*\[31\]"),
+        ({"rounds": [[1, 2]]}, r"rounds.* 1 to 30.*\[\[1, 2\]\]"),
+        ({"horizon": 20.0}, r"horizon.* 20\.0.* 20$"),
+        ({"horizon": 20.5}, r"horizon.* 20\.5.* 1$"),
+        ({"horizon": math.inf}, "horizon.* inf.* 1$"),
         ({"horizon": "20"}, "horizon is '20'"),
         ({"runs": 1.5}, "runs is 1.5"),
         ({"seed": 1.5}, "seed is 1.5"),
-        ({"rounds": [1.7, 3.2]}, r"rounds.* got \[1.7, 3.2\]"),
-        ({"policies": None}, "policies is None; give instances"),
-        ({"policies": "ducb"}, "unknown policy 'ducb'.*did you mean 'dducb'"),
+        ({"rounds": [1.7, 3.2]}, r"rounds.*\[1\.7, 3\.2\]"),
+        ({"policies": None}, "policies.* None"),
+        ({"policies": "ducb"}, "'ducb'.*'dducb'"),
         (
             {"policies": "independent-ucb", "horizon": 10**15},
-            r"5 agents for 1000000000000000 rounds do not fit into memory \(.*\); take a smaller",
+            "5 agents.* 1000000000000000 rounds",
         ),
-        ({"keep": None}, "unknown value of keep 'None'"),
+        ({"keep": None}, "keep 'None'"),
         ({"threads": 1.0}, "threads is 1.0"),
-        ({"threads": 0}, "threads is 0; give 1 to"),
-        ({"threads": 10_000}, "threads is 10000; give 1 to"),
+        ({"threads": 0}, r"threads.* 0\b"),
+        ({"threads": 10_000}, r"threads.* 10000\b"),
     ],
 )
 def test_bad_input_is_one_sentence(changes: dict[str, Any], sentence: str) -> None:
@@ -95,7 +95,7 @@ def test_everything_may_be_named_as_on_the_command_line() -> None:
 
 
 def test_horizon_below_the_number_of_arms_warns_the_caller() -> None:
-    with pytest.warns(UserWarning, match="horizon 2 is below the number of arms 3") as caught:
+    with pytest.warns(UserWarning, match=r"horizon 2\b.* 3\b") as caught:
         result = play(horizon=2)
     assert result.horizon == 2
     assert caught[0].filename == __file__.replace(".pyc", ".py")
@@ -220,7 +220,7 @@ def test_without_a_kernel_the_reference_engine_plays(
 ) -> None:
     result = play(policies=[Fixed(1), DDUCB()], engine=engine)
     note = " ".join(capsys.readouterr().err.split())
-    assert "note: fixed:arm=1 has no compiled kernel, so the slower reference engine" in note
+    assert "fixed:arm=1 has no compiled kernel" in note
     assert "dducb" not in note
     assert result.meta["engines"] == ["reference", "cpu"]
     assert (result.regret.sel(policy="fixed:arm=1") == 0).all()

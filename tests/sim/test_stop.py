@@ -65,9 +65,9 @@ def test_an_agent_stops_when_its_own_pulls_say_so() -> None:
 def test_stopping_changes_no_arm() -> None:
     plain, watched = (play(cb.FloodTS(), "cpu", stop=stop, keep="arms") for stop in (None, 0.95))
     np.testing.assert_array_equal(plain.arms, watched.arms)
-    with pytest.raises(cb.InputError, match="simulate with stop"):
+    with pytest.raises(cb.InputError, match="stop"):
         _ = plain.stops
-    with pytest.raises(cb.InputError, match="simulate with stop"):
+    with pytest.raises(cb.InputError, match="stop"):
         plain.to_dataframe("stops")
 
 
@@ -139,11 +139,11 @@ def test_what_is_no_rule_is_refused(given: object) -> None:
 def test_what_has_no_one_best_arm_cannot_be_stopped() -> None:
     with pytest.raises(cb.InputError, match="no one best arm"):
         cb.simulate(cb.drift(CLEAR, switch_every=9), CYCLE, cb.FloodTS(), 30, stop=0.9)
-    with pytest.raises(cb.InputError, match="does not certify distinct pulls"):
+    with pytest.raises(cb.InputError, match="distinct pulls"):
         cb.simulate(CLEAR, CYCLE, cb.DDUCB(), 30, stop=0.9)
-    with pytest.raises(cb.InputError, match=r"while its tree is rebuilt; use .* ledger-ts"):
+    with pytest.raises(cb.InputError, match=r"tree.*ledger-ts"):
         cb.simulate(CLEAR, CYCLE, cb.TreeTS(), 30, stop=0.9)
     with pytest.raises(cb.InputError, match="no one best arm"):
         cb.simulate(cb.sites(CLEAR, spread=0.1), CYCLE, cb.FloodTS(), 30, stop=0.9)
-    with pytest.raises(cb.InputError, match="counted in rounds"):
+    with pytest.raises(cb.InputError, match="rounds"):
         cb.simulate(CLEAR, CYCLE, cb.FloodTS(), 30, stop=0.9, clocks="poisson")

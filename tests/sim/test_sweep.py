@@ -80,13 +80,13 @@ def test_a_sweep_with_names_outside_ascii_resumes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [5, [1, 2], make_cells(1)[0]], ids=["number", "numbers", "cell"])
 def test_what_is_no_list_of_cells_is_refused(tmp_path: Path, given: Any) -> None:
-    with pytest.raises(cb.InputError, match=r"^cells (is|holds) .*; give a list "):
+    with pytest.raises(cb.InputError, match=r"^cells.*list"):
         sweep(given, tmp_path)
 
 
 @pytest.mark.parametrize("workers", ["2", 1.5, True])
 def test_workers_are_a_whole_number(tmp_path: Path, workers: Any) -> None:
-    with pytest.raises(cb.InputError, match=f"^workers is {workers!r}; it must be a whole number"):
+    with pytest.raises(cb.InputError, match=f"^workers.* {workers!r}"):
         sweep(make_cells(1), tmp_path, workers=workers)
 
 
@@ -151,7 +151,7 @@ def test_the_cell_that_kills_is_quarantined(
     ((cell, error),) = done.failed
     assert cell.id == killer.id
     assert "BrokenProcessPool" in error
-    assert f"running {killer} by itself" in capsys.readouterr().err
+    assert str(killer) in capsys.readouterr().err
 
 
 def test_a_foreign_executor_that_breaks_is_not_hidden(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_foreign_executor_that_breaks_is_not_hidden(tmp_path: Path) -> None:
     cells = [cb.Cell(PROBLEM, NETWORK, Killer(), 50, seed=seed) for seed in range(40)]
     with (
         ProcessPoolExecutor(1, mp_context=context) as executor,
-        pytest.raises(cb.InputError, match=r"the executor broke .*; finished cells are kept"),
+        pytest.raises(cb.InputError, match=r"executor.*finished cells"),
     ):
         sweep(cells, tmp_path, executor)
 
@@ -200,7 +200,7 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [0, -1])
 def test_workers_must_be_positive(tmp_path: Path, workers: int) -> None:
-    with pytest.raises(cb.InputError, match=f"workers is {workers}; it must be at least 1"):
+    with pytest.raises(cb.InputError, match=f"^workers.* {workers}\\b"):
         sweep(make_cells(1), tmp_path, workers=workers)
 
 

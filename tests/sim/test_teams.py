@@ -91,7 +91,7 @@ def test_an_array_form_is_not_inherited_by_what_is_played_otherwise() -> None:
     assert ENGINE.obstacle(Task(setup, Lazy(horizon=5))) == "has no array form"
     deaf = ENGINE.obstacle(Task(setup, cb.combine(Deaf(), cb.UCB())))
     assert deaf is not None
-    assert deaf.startswith("has no array form of aggregation")
+    assert "of aggregation" in deaf
 
 
 def test_says_what_has_no_array_form() -> None:

@@ -168,7 +168,7 @@ class Stubborn(cb.UCB):
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_a_pick_that_may_not_be_played_is_refused(engine: str) -> None:
     world = cb.subsets(cb.GaussianBandit([1, 0]), [[0, 1], [1]])
-    with pytest.raises(cb.InputError, match="repair its pick"):
+    with pytest.raises(cb.InputError, match=r"\bpick\b"):
         play(world, cb.combine(cb.LocalSums(), Stubborn()), engine)
 
 
@@ -186,7 +186,7 @@ class Sees(cb.CentralUCB):
 
 def test_a_controller_that_takes_no_subsets_is_told_so() -> None:
     world = cb.subsets(cb.GaussianBandit([1, 0]), [[0, 1], [1]])
-    with pytest.raises(cb.InputError, match="chooses among all arms"):
+    with pytest.raises(cb.InputError, match="all arms"):
         play(world, Sees(), "reference")
     assert play(cb.GaussianBandit([1, 0]), Sees(), "reference").meta["engines"] == ["reference"]
 

@@ -152,26 +152,24 @@ def wrong(machine: Any, *, totals: bool = True) -> Policy:
 
 
 FOUND: dict[str, tuple[tuple[Any, str], ...]] = {
-    "own pulls": ((ForgetsItself, r"counts \[0.0, 0.0, 0.0\] .* what `observe` adds is part of"),),
+    "own pulls": ((ForgetsItself, r"counts \[0\.0, 0\.0, 0\.0\].*observe"),),
     "no invented pulls": (
-        (AddsAgain, r"of which all agents together have made \d+ .* added again in every round"),
-        (FiveTimes, r"an estimate holds \d+ pulls of arm 0, .* and for scaled counts"),
-        (FiveTimesTheAgents, r"an estimate is of 15 agents .* about 4, which there are"),
-        (CountsItselfTwice, r"an estimate holds 20 pulls of arm 0, of which all .* made 16"),
-        (RelaysEverything, r"come back on a cycle or over two neighbours"),
-        (DoublesNeighbors, r"come back on a cycle or over two neighbours"),
+        (AddsAgain, r"of which all agents together have made \d+"),
+        (FiveTimes, r"\d+ pulls of arm 0"),
+        (FiveTimesTheAgents, r"15 agents.* 4\b"),
+        (CountsItselfTwice, r"20 pulls of arm 0.* 16\b"),
+        (RelaysEverything, "cycle"),
+        (DoublesNeighbors, "cycle"),
     ),
     "totals of all": (
-        (HearsTheLowest, r"counts \[8.0, 8.0, 8.0\] .* \[20.0, 20.0, 20.0\] .* left out"),
-        (KeepsArmZero, r"counts \[4.0, 20.0, 20.0\] .* neighbours, arms or own pulls"),
+        (HearsTheLowest, r"counts \[8\.0, 8\.0, 8\.0\].*\[20\.0, 20\.0, 20\.0\]"),
+        (KeepsArmZero, r"counts \[4\.0, 20\.0, 20\.0\]"),
     ),
-    "renamed agents": (
-        (WeighsTheLowest, r"an agent called \d instead of \d, .* estimates the sums .* a smallest"),
-    ),
+    "renamed agents": ((WeighsTheLowest, r"agent called \d instead of \d.* sums"),),
     "renamed arms": (
         (
             DelaysArmZero,
-            r"arms are called \[1, 2, 0\] .* the counts .* an arm that is left",
+            r"arms are called \[1, 2, 0\].* counts",
         ),
     ),
 }

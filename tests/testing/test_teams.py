@@ -15,11 +15,11 @@ from .broken_teams import Broken, ShyGSE, StubbornGSE
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (Broken, r"make_team returned 'us'.*a coopbandits\.core\.team\.Team, or None"),
-        (StubbornGSE, r"the team played \[0, 0, 0, 0\] \(cycle of 4, round 1\).*\[1, 1, 1, 1\]"),
+        (Broken, "make_team.*'us'.*Team"),
+        (StubbornGSE, r"\[0, 0, 0, 0\].*\(cycle of 4, round 1\).*\[1, 1, 1, 1\]"),
         (
             ShyGSE,
-            r"told of \[0, 0, 0, 0\] messages .*\(cycle of 4, round 0\).*\[2, 2, 2, 2\] with \[8,",
+            r"\[0, 0, 0, 0\].*\(cycle of 4, round 0\).*\[2, 2, 2, 2\]",
         ),
     ],
 )

@@ -81,11 +81,11 @@ def test_every_check_tells_a_user_what_it_demands() -> None:
 def test_a_broken_transport_is_caught_by_the_check_for_it(
     name: str, network: MemoryNetwork
 ) -> None:
-    with pytest.raises(TransportCheckError, match=rf"^check '{name}': .*; expected is ") as caught:
+    with pytest.raises(TransportCheckError, match=rf"'{name}'.*expected") as caught:
         check_transport(network.transport, run=simulated.run)
     assert "\n" not in str(caught.value)
 
 
 def test_patience_must_be_positive() -> None:
-    with pytest.raises(InputError, match="patience=0; it takes seconds above 0"):
+    with pytest.raises(InputError, match=r"patience.*0"):
         check_transport(MemoryNetwork().transport, patience=0)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import pytest
@@ -18,7 +17,6 @@ PROBLEM = GaussianBandit([1.0, 0.5, 0.25])
 PLAIN = as_analysed(DDUCB())
 LAMBDA = CYCLE.lambda2
 C = CYCLE.mixing_rounds()
-REMEDY = "; as_analysed(policy) is the nearest one that it covers"
 
 
 def test_as_analysed_keeps_what_the_theorem_leaves_free() -> None:
@@ -52,7 +50,7 @@ def test_stages_are_as_long_as_the_agents_make_them(policy: DDUCB) -> None:
 
 
 def test_agents_that_find_out_are_not_covered() -> None:
-    sentence = r"the bound is for agents that know N and a bound on λ from the start"
+    sentence = "know N and a bound on λ"
     for policy in (replace(PLAIN, num_agents="estimate"), replace(PLAIN, lambda_bound="heuristic")):
         with pytest.raises(InputError, match=sentence):
             require_plain("bound", policy, CYCLE)
@@ -89,57 +87,52 @@ def test_covered(policy: DDUCB) -> None:
     [
         (
             IndependentUCB(),
-            "the bound is one of DDUCB; this policy is independent-ucb, for which there is none",
+            "independent-ucb",
         ),
         (
             replace(PLAIN, bonus_factor=2.0),
-            f"the bound is proven for bonus_factor=4; this policy has 2{REMEDY}",
+            r"bonus_factor=4.* 2\b.*as_analysed",
         ),
         (
             replace(PLAIN, remix=True),
-            f"the bound is proven for remix=False; this policy has remix=True{REMEDY}",
+            "remix=False.*remix=True.*as_analysed",
         ),
         (
             replace(PLAIN, discount=0.999),
-            f"the bound is proven for discount=1; this policy has 0.999{REMEDY}",
+            r"discount=1.* 0\.999.*as_analysed",
         ),
         (
             replace(PLAIN, num_agents=(8, 12)),
-            "the bound is for agents that know N; these are told 8..12 in a network of 10; "
-            "leave num_agents out",
+            r"8\.\.12.* 10\b.*num_agents",
         ),
         (
             replace(PLAIN, num_agents=11),
-            "the bound is for agents that know N; these are told 11 in a network of 10; "
-            "leave num_agents out",
+            r"11\b.* 10\b.*num_agents",
         ),
         (
             replace(PLAIN, lambda_bound=0.5),
-            f"the bound needs an upper bound on λ; lambda_bound=0.5 lies below λ = {LAMBDA!r}; "
-            "raise it or leave it out",
+            f"lambda_bound=0.5.*{LAMBDA!r}",
         ),
         (
             replace(PLAIN, mixing_rounds=C - 1),
-            f"the bound needs at least C = {C} mixing steps in a stage; this policy makes "
-            f"{C - 1}; raise mixing_rounds or leave it out",
+            f"C = {C}\\b.* {C - 1}\\b.*mixing_rounds",
         ),
         (
             replace(PLAIN, accelerated=False, mixing_rounds=C),
-            f"the bound needs at least C = {CYCLE.mixing_rounds(accelerated=False)} mixing steps "
-            f"in a stage; this policy makes {C}; raise mixing_rounds or leave it out",
+            rf"C = {CYCLE.mixing_rounds(accelerated=False)}\b.* {C}\b.*mixing_rounds",
         ),
     ],
 )
 def test_refused(policy: Policy, sentence: str) -> None:
     for check in (require_plain, require_mixed):
-        with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+        with pytest.raises(InputError, match=sentence):
             check("bound", policy, CYCLE)
 
 
 def test_a_loose_bound_on_lambda_asks_for_more_steps() -> None:
     """The recursion runs with the bound, so C steps for the true λ do not mix enough."""
     assert require_plain("bound", replace(PLAIN, mixing_rounds=C), CYCLE)
-    with pytest.raises(InputError, match="needs at least C = "):
+    with pytest.raises(InputError, match=r"C = \d+"):
         require_plain("bound", replace(PLAIN, mixing_rounds=C, lambda_bound=0.99), CYCLE)
 
 
@@ -147,8 +140,7 @@ def test_a_loose_bound_on_lambda_asks_for_more_steps() -> None:
 def test_pulls_read_at_once_are_covered_by_shapes_only(setting: str) -> None:
     policy = DDUCB(bonus_factor=4.0, neighbor_pulls=setting == "neighbor_pulls")
     assert require_mixed("shape", policy, CYCLE) is policy
-    sentence = f"the bound is proven for own_pulls=False; this policy has own_pulls=True{REMEDY}"
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(InputError, match=r"own_pulls=False.*own_pulls=True.*as_analysed"):
         require_plain("bound", policy, CYCLE)
 
 

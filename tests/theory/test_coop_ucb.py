@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -62,15 +61,14 @@ def test_curve() -> None:
 
 @pytest.mark.parametrize("gamma", [1.0, math.inf, math.nan, "2"])
 def test_gamma_outside(gamma: Any) -> None:
-    sentence = f"gamma is {gamma!r}; it must be a finite number larger than 1"
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+    sentence = f"gamma.* {gamma!r}"
+    with pytest.raises(InputError, match=sentence):
         coop_ucb_a(PROBLEM, PAW, gamma, 50)
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(InputError, match=sentence):
         coop_ucb_b(PAW, gamma)
 
 
 @pytest.mark.parametrize("epsilons", [[1.0], [1, 2, 3, -4], [1, 2, 3, math.nan], 1.0])
 def test_epsilons_outside(epsilons: Any) -> None:
-    sentence = "epsilons must be 4 finite numbers from 0 on, one per agent; take epsilon_c(network)"
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(InputError, match=r"epsilons.* 4 .*epsilon_c\(network\)"):
         coop_ucb_a(PROBLEM, PAW, 2.0, 50, epsilons)

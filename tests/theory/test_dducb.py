@@ -160,9 +160,7 @@ def test_one_agent_and_equal_arms() -> None:
     ],
 )
 def test_refusals_name_what_was_asked(function: Curve, name: str) -> None:
-    with pytest.raises(
-        InputError, match=f"^the {name} is proven for bonus_factor=4; this policy has 2; "
-    ):
+    with pytest.raises(InputError, match=f"{name}.*bonus_factor=4.* 2\\b"):
         function(SMALL, PAW, replace(PLAIN, bonus_factor=2.0), 50)
 
 
@@ -171,5 +169,5 @@ def test_own_pulls_have_shapes_but_no_finite_time_bound() -> None:
     for shape in SHAPES:
         assert shape(SMALL, PAW, policy, 50) == shape(SMALL, PAW, PLAIN, 50)
     for bound in BOUNDS:
-        with pytest.raises(InputError, match="proven for own_pulls=False"):
+        with pytest.raises(InputError, match="own_pulls=False"):
             bound(SMALL, PAW, policy, 50)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import warnings
 
 import networkx as nx
@@ -84,7 +83,7 @@ def test_landgren_with_a_negative_eigenvalue() -> None:
 
 @pytest.mark.parametrize("graph", ["cycle:10", "grid:3x3"])
 def test_landgren_warns_of_repeated_eigenvalues(graph: str) -> None:
-    with pytest.warns(UserWarning, match="depends on the choice of eigenvectors"):
+    with pytest.warns(UserWarning, match="eigenvectors"):
         epsilon_c(Network.from_spec(graph), form="landgren")
 
 
@@ -99,14 +98,10 @@ def test_perfect_mixing_needs_no_allowance_and_no_warning(graph: str) -> None:
 
 
 def test_large_networks_are_refused() -> None:
-    sentence = (
-        "all eigenvalues of P are computed densely, for at most 4000 agents; this network has "
-        "4001, so use a policy or bound that needs λ alone"
-    )
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(InputError, match=r"4000 agents.* 4001\b"):
         eigenpairs(Network.from_spec("cycle:4001"))
 
 
 def test_unknown_form() -> None:
-    with pytest.raises(InputError, match=r"unknown form of epsilon_c 'close'; .*'closed'"):
+    with pytest.raises(InputError, match=r"epsilon_c 'close'.*'closed'"):
         epsilon_c(PAW, form="close")

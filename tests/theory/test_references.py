@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,7 @@ def test_lai_robbins() -> None:
 
 
 def test_lai_robbins_is_for_normal_rewards() -> None:
-    sentence = (
-        "the Lai–Robbins constant 2σ²/Δ is that of normal rewards; BernoulliBandit has others; "
-        "use GaussianBandit or lower_bound_shape"
-    )
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(InputError, match=r"BernoulliBandit.*GaussianBandit or lower_bound_shape"):
         lai_robbins(BernoulliBandit([0.5, 0.25]), PAW, 50)
 
 
@@ -51,8 +46,7 @@ def test_vacuous_along_a_curve() -> None:
 
 
 def test_one_value_per_round() -> None:
-    sentence = "bound has shape (3,) and horizon (2,); pass one value per round"
-    with pytest.raises(InputError, match=f"^{re.escape(sentence)}$"):
+    with pytest.raises(InputError, match=r"\(3,\).*\(2,\)"):
         is_vacuous(np.ones(3), PROBLEM, PAW, np.array([1, 2]))
 
 
@@ -68,5 +62,5 @@ def test_lai_robbins_is_not_for_functions_of_normals() -> None:
         def reward(numbers: Any, variate: float) -> float:
             return float(numbers[0] + max(-1.0, min(1.0, variate)))
 
-    with pytest.raises(InputError, match="Cut has others"):
+    with pytest.raises(InputError, match=r"\bCut\b"):
         lai_robbins(Cut([0.5, 0.25]), PAW, 50)

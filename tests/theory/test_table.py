@@ -46,7 +46,7 @@ def test_rows_without_a_value_say_why() -> None:
         assert row.value is None
         assert row.vacuous is None
         assert row.refusal is not None
-        assert "proven for bonus_factor=4; this policy has 2" in row.refusal
+        assert "bonus_factor=4" in row.refusal
     assert all(row.value is not None for row in rows[4:])
 
 
@@ -64,9 +64,9 @@ def test_gamma() -> None:
 
 
 def test_wrong_arguments_are_no_rows() -> None:
-    with pytest.raises(InputError, match="horizon holds 0"):
+    with pytest.raises(InputError, match=r"horizon.* 0\b"):
         table(PAPER, CYCLE, DDUCB(), 0)
-    with pytest.raises(InputError, match="gamma is 1; it must be"):
+    with pytest.raises(InputError, match=r"gamma.* 1\b"):
         table(PAPER, CYCLE, DDUCB(), 10, gamma=1)
 
 

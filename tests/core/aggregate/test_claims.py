@@ -63,13 +63,13 @@ def flood_message(*entries: list[float]) -> Vector:
 @pytest.mark.parametrize(
     ("sums", "counts", "agents", "match"),
     [
-        ([0.0, 0.0], [MOST, 1.0], 1.0, "at most 320 since the epoch began"),
+        ([0.0, 0.0], [MOST, 1.0], 1.0, "at most 320"),
         ([0.0, 0.0], [1e300, 1e300], 2.0, "at most 640"),
         ([0.0, 0.0], [-1.0, 5.0], 1.0, "never negative"),
         ([1.5, 0.0], [1.0, 5.0], 1.0, "lies in 0 to 1"),
         ([-0.5, 0.0], [1.0, 5.0], 1.0, "lies in 0 to 1"),
-        ([0.0, 0.0], [1.0, 5.0], 5.0, "a claim of 5 agents"),
-        ([0.0, 0.0], [1.0, 5.0], 0.0, "a claim of 0 agents"),
+        ([0.0, 0.0], [1.0, 5.0], 5.0, "5 agents"),
+        ([0.0, 0.0], [1.0, 5.0], 0.0, "0 agents"),
     ],
 )
 def test_impossible_tree_sums(
@@ -92,14 +92,14 @@ def test_short_messages_of_lazy_trees_are_checked_too() -> None:
     tree.check_claims(np.array([0.5, 3.0, 1.0, 1.0]), claims(), NOW)
     with pytest.raises(InputError, match="a beat"):
         tree.check_claims(np.array([0.5, 1e300, 1.0, 1.0]), claims(), NOW)
-    with pytest.raises(InputError, match=r"distance 0\.5 and bond 1"):
+    with pytest.raises(InputError, match=r"distance.*0\.5.*bond"):
         tree.check_claims(np.array([0.5, 3.0, 0.5, 1.0]), claims(), NOW)
 
 
 def test_averages_of_pull_mixing_are_bounded_too() -> None:
     mixed = agent_of(GossipTS())
     mixed.check_claims(np.array([0.5, 0.5, 1.0, 1.0, 1.0, 3.0]), claims(), NOW)
-    with pytest.raises(InputError, match="pulls by 1 agents"):
+    with pytest.raises(InputError, match="at most 320"):
         mixed.check_claims(np.array([0.5, 0.5, MOST, 1.0, 1.0, 3.0]), claims(), NOW)
 
 
@@ -107,7 +107,7 @@ def test_floods_grow_no_faster_than_pulls_can_be_made() -> None:
     flood, here = agent_of(FloodTS()), claims()
     flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 5.0])), here, NOW)
     later = NOW + 10.0
-    with pytest.raises(InputError, match="10 known; it makes at most 2 a second"):
+    with pytest.raises(InputError, match=r"165.*agent 3.* 10 .* 2 "):
         flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), here, later)
     flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 140.0])), here, later)
     flood.check_claims(flood_message(entry(3, [1.0, 1.0], [5.0, 160.0])), here, later + 10.0)
@@ -139,8 +139,8 @@ def test_old_news_do_not_shrink_what_is_known() -> None:
 @pytest.mark.parametrize(
     ("entries", "match"),
     [
-        ([entry(3, [0.0, 0.0], [MOST, 1.0])], "agent 3, 0 known"),
-        ([entry(7, [0.0, 0.0], [1.0, 0.0])], "1 own pulls, more than this agent has made"),
+        ([entry(3, [0.0, 0.0], [MOST, 1.0])], "agent 3"),
+        ([entry(7, [0.0, 0.0], [1.0, 0.0])], "1 own pulls"),
         ([entry(k, [0.0, 0.0], [1.0, 0.0]) for k in range(5)], "at most 4"),
         ([entry(3, [2.0, 0.0], [1.0, 0.0])], "lies in 0 to 1"),
         ([entry(3, [0.0, 0.0], [-1.0, 4.0])], "never negative"),
@@ -167,7 +167,7 @@ def test_an_agent_told_of_twice_is_not_two() -> None:
     flood, here = agent_of(FloodTS()), claims()
     twice = flood_message(*[entry(3, [0.0, 0.0], [200.0, 0.0])] * 2)
     flood.check_claims(twice, here, NOW)
-    with pytest.raises(InputError, match="321 pulls by agent 3, 200 known"):
+    with pytest.raises(InputError, match=r"321.*agent 3.*200"):
         flood.check_claims(flood_message(entry(3, [0.0, 0.0], [321.0, 0.0])), here, NOW)
 
 
@@ -264,7 +264,7 @@ def test_whoever_declares_a_mode_checks_claims_and_the_others_refuse_to(
     if spec.mode:
         machine.check_claims(np.zeros(2), claims(), NOW)
     else:
-        with pytest.raises(InputError, match="does not check what neighbours claim"):
+        with pytest.raises(InputError, match=f"{type(machine).__name__}.*claim"):
             machine.check_claims(np.zeros(2), claims(), NOW)
 
 
@@ -275,7 +275,7 @@ def test_rounds_of_a_faster_past_are_still_believed() -> None:
     message[7] = 100.0 * (NOW - EPOCH)
     agent_of(TreeTS()).check_claims(message, here, NOW)
     message[7] = 1000.0 * (NOW - EPOCH)
-    with pytest.raises(InputError, match="a claim of a beat of 100000; by now it is between 0 and"):
+    with pytest.raises(InputError, match="beat of 100000"):
         agent_of(TreeTS()).check_claims(message, here, NOW)
     agent_of(TreeTS()).check_claims(message, replace(here, pace=1000.0), NOW)
 
@@ -299,7 +299,7 @@ def test_a_false_clock_would_make_everybody_forget_and_is_refused(
     assert message[place] == 1.0
     machine.check_claims(message, claims(), NOW)
     message[place] = 1e9
-    with pytest.raises(InputError, match=r"a claim of a clock of 1e\+09; by now it is between 0"):
+    with pytest.raises(InputError, match=r"clock.*1e\+09"):
         machine.check_claims(message, claims(), NOW)
 
 
@@ -310,5 +310,5 @@ def test_what_counts_less_is_still_held_to_the_pulls_ever_made() -> None:
     machine.check_claims(np.array([1.0, 0.0, *entry, 4.0]), here, NOW)  # of 4 ever made
     with pytest.raises(PartlyImpossibleError, match=r"pulls that count .* of .* ever made"):
         machine.check_claims(np.array([1.0, 0.0, *entry, 1.0]), claims(), NOW)
-    with pytest.raises(PartlyImpossibleError, match="it makes at most 2 a second"):
+    with pytest.raises(PartlyImpossibleError, match=r"1e\+06.*agent 1.* 2 "):
         machine.check_claims(np.array([1.0, 0.0, *entry, 1e6]), claims(), NOW)

@@ -70,11 +70,11 @@ def test_every_neighbour_gets_an_own_copy() -> None:
 
 Messages = dict[int, Vector]
 BAD: dict[str, tuple[Callable[[Vector], Messages], str]] = {
-    "stranger": (lambda m: {1: m, 2: m, 7: m}, r"\[7\] are no neighbours of agent 0"),
-    "short": (lambda m: {1: m, 2: m[1:]}, r"from 2 has shape \(3,\); this round takes \(4,\)"),
-    "square": (lambda m: {1: m.reshape(2, 2), 2: m}, r"from 1 has shape \(2, 2\)"),
-    "nan": (lambda m: {1: m, 2: m * math.nan}, "from 2 has values that are not finite"),
-    "infinite": (lambda m: {1: m + math.inf, 2: m}, "from 1 has values that are not finite"),
+    "stranger": (lambda m: {1: m, 2: m, 7: m}, r"\b7\b"),
+    "short": (lambda m: {1: m, 2: m[1:]}, r"\b2\b.*\(3,\).*\(4,\)"),
+    "square": (lambda m: {1: m.reshape(2, 2), 2: m}, r"\b1\b.*\(2, 2\)"),
+    "nan": (lambda m: {1: m, 2: m * math.nan}, r"\b2\b.*finite"),
+    "infinite": (lambda m: {1: m + math.inf, 2: m}, r"\b1\b.*finite"),
 }
 
 
@@ -98,5 +98,5 @@ def test_state_goes_through_json() -> None:
     other.restore_state(through_json(agent.export_state()))
     assert other.export_state() == agent.export_state()
     stranger = make_agent(CoopUCB2(3.0), one_view())
-    with pytest.raises(InputError, match="state has policy 'coop-ucb2:gamma=2'"):
+    with pytest.raises(InputError, match="'coop-ucb2:gamma=2'"):
         stranger.restore_state(agent.export_state())

@@ -441,7 +441,7 @@ def test_who_is_new_since_the_first_opening_is_new_after_the_second() -> None:
         ({"nonce": -1}, "nonce"),
         ({"opened": -2}, "opened"),
         ({"level": -1}, "level"),
-        ({"levels": [0.0, LEVELS + 1.0]}, "levels are -1 to 64"),
+        ({"levels": [0.0, LEVELS + 1.0]}, "levels.*64"),
     ],
 )
 def test_impossible_doubts_are_refused(change: dict[str, Any], sentence: str) -> None:
@@ -455,5 +455,5 @@ def test_impossible_levels_are_refused() -> None:
     claims = Claims(bounded=False, rate=1.0, epoch=0.0, max_agents=4)
     (told,) = answers(mine, heard=4, level=LEVELS, who=(1,)).values()
     mine.check_claims(told, claims, 0.0)
-    with pytest.raises(InputError, match="a message's number"):
+    with pytest.raises(InputError, match=r"number.*-65"):
         mine.check_claims(np.concatenate([told[:9], [-LEVELS - 1.0], told[10:]]), claims, 0.0)

@@ -52,12 +52,12 @@ def test_minima_are_left_out_where_both_agree() -> None:
 
 def test_minima_that_are_not_positive_are_refused() -> None:
     check_minima({1: np.array([-1.0, 2.0, 3.0]), 2: np.array([-1.0])}, 1)
-    with pytest.raises(InputError, match="message from 2 has minima that are not positive"):
+    with pytest.raises(InputError, match=r"\b2\b.*minima"):
         check_minima({1: np.array([1.0]), 2: np.array([-1.0, 2.0, 0.0])}, 1)
 
 
 @pytest.mark.parametrize("word", [0, -1, 2**64])
 def test_a_word_must_be_told(word: int) -> None:
-    with pytest.raises(InputError, match=f"random_word of agent 0 is {word}; this policy needs 64"):
+    with pytest.raises(InputError, match=f"random_word.*agent 0.* {word}\\b"):
         require_word(one_view(random_word=word))
     assert require_word(one_view(random_word=2**64 - 1)) == 2**64 - 1

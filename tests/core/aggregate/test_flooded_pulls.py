@@ -191,14 +191,14 @@ def test_memory_stays_bounded() -> None:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "length": ([1.0, 0.0, 0.0], r"from 2 has shape \(3,\); it must be one vector of 4 values per"),
-    "arm": ([1.0, 0.0, 2.0, 1.0], r"message from 2 tells of arm 2; arms are numbered 0 to 1"),
-    "reward": ([1.0, 0.0, 0.0, math.inf], r"message from 2 has values that are not finite"),
-    "future": ([1.0, 2.0, 0.0, 1.0], r"a pull of agent 1 in round 2; .* rounds 0 to 1, which all"),
-    "before time": ([1.0, -1.0, 0.0, 1.0], r"a pull of agent 1 in round -1"),
-    "half a round": ([1.0, 0.5, 0.0, 1.0], r"a pull of agent 1 in round 0.5"),
-    "nobody": ([-1.0, 0.0, 0.0, 1.0], r"a pull of agent -1 in round 0; agents are whole numbers"),
-    "half an agent": ([1.0, 0.0, 0.0, 1.0, 1.5, 0.0, 0.0, 1.0], r"a pull of agent 1.5 in round 0"),
+    "length": ([1.0, 0.0, 0.0], r"\b2\b.*\(3,\).* 4 "),
+    "arm": ([1.0, 0.0, 2.0, 1.0], r"\b2\b.*arm 2\b.*1"),
+    "reward": ([1.0, 0.0, 0.0, math.inf], r"\b2\b.*finite"),
+    "future": ([1.0, 2.0, 0.0, 1.0], r"agent 1.*round 2\b"),
+    "before time": ([1.0, -1.0, 0.0, 1.0], "agent 1.*round -1"),
+    "half a round": ([1.0, 0.5, 0.0, 1.0], r"agent 1.*round 0\.5"),
+    "nobody": ([-1.0, 0.0, 0.0, 1.0], "agent -1"),
+    "half an agent": ([1.0, 0.0, 0.0, 1.0, 1.5, 0.0, 0.0, 1.0], r"agent 1\.5"),
 }
 
 
@@ -241,14 +241,14 @@ def test_state_goes_through_json(empty: bool) -> None:
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "width": (
         lambda s: s.update(outbox=[[0.0] * 3]),
-        r"outbox has shape \(1, 3\), but .* \(1, 4\)",
+        r"outbox.*\(1, 3\).*\(1, 4\)",
     ),
-    "arm": (lambda s: s["outbox"][0].__setitem__(2, 4.0), r"state field outbox tells of arm 4"),
-    "future": (lambda s: s["outbox"][0].__setitem__(1, 3.0), r"outbox has a pull of .* round 3"),
-    "too old": (lambda s: s.update(rounds=5), r"outbox has a pull of .* round 1; .* rounds 3 to 5"),
-    "seen": (lambda s: s.update(seen=[[0.5, 1.0]]), r"seen has a pull of agent 0.5"),
-    "rounds": (lambda s: s.update(rounds=-1), r"state field rounds is -1; it must be a whole"),
-    "pulls": (lambda s: s.update(num_pulls=-1), r"state field num_pulls is -1"),
+    "arm": (lambda s: s["outbox"][0].__setitem__(2, 4.0), "outbox.*arm 4"),
+    "future": (lambda s: s["outbox"][0].__setitem__(1, 3.0), "outbox.*round 3"),
+    "too old": (lambda s: s.update(rounds=5), "outbox.*round 1.*3 to 5"),
+    "seen": (lambda s: s.update(seen=[[0.5, 1.0]]), r"seen.*agent 0\.5"),
+    "rounds": (lambda s: s.update(rounds=-1), "rounds.*-1"),
+    "pulls": (lambda s: s.update(num_pulls=-1), "num_pulls.*-1"),
 }
 
 
@@ -288,7 +288,7 @@ def test_waiting_is_remembered() -> None:
         fresh.receive({})
     assert fresh.estimate().counts[0] == 3.0
     wrong = state["aggregation"] | {"waiting": [[0.0, 0.0, 5.0, 1.0]]}
-    with pytest.raises(InputError, match="state field waiting tells of arm 5"):
+    with pytest.raises(InputError, match=r"waiting.*arm 5"):
         fresh.restore_state(state | {"aggregation": wrong})
 
 
@@ -301,5 +301,5 @@ def test_up_to_one_round_waiting_changes_nothing() -> None:
         exchange(agents)
         states.append([agent.export_state()["aggregation"] for agent in agents])
     assert states[0] == states[1]
-    with pytest.raises(InputError, match="wait is -1; it must be a whole number, at least 0"):
+    with pytest.raises(InputError, match=r"wait.*-1"):
         MPUCB(2, wait=-1)

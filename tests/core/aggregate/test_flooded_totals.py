@@ -115,13 +115,13 @@ def test_loss_is_delay_and_traffic_ends(graph: nx.Graph[Any], schedule: Schedule
 
 WIDTH = 2 + 2 * NUM_ARMS
 BAD: dict[str, tuple[Any, str]] = {
-    "length": (np.ones(7), r"from 2 has shape \(7,\); it must be one vector of 2 values and 6 per"),
-    "square": (np.ones((1, 8)), r"from 2 has shape \(1, 8\)"),
-    "nan": (np.full(2 + WIDTH, np.nan), "from 2 has values that are not finite"),
-    "agent": (np.array([1.0, 0, 0.5, 1, 0, 0, 0, 0]), r"tells of agent 0.5 and 1 rounds; agents"),
-    "nobody": (np.array([1.0, 0, -1, 1, 0, 0, 0, 0]), "tells of agent -1 and 1 rounds"),
-    "rounds": (np.array([1.0, 0, 1, -1.5, 0, 0, 0, 0]), "agent 1 and -1.5 rounds; .* never neg"),
-    "short": (np.ones(0), r"has shape \(0,\)"),
+    "length": (np.ones(7), r"\b2\b.*\(7,\).* 2 .* 6 "),
+    "square": (np.ones((1, 8)), r"\b2\b.*\(1, 8\)"),
+    "nan": (np.full(2 + WIDTH, np.nan), r"\b2\b.*finite"),
+    "agent": (np.array([1.0, 0, 0.5, 1, 0, 0, 0, 0]), r"agent 0\.5"),
+    "nobody": (np.array([1.0, 0, -1, 1, 0, 0, 0, 0]), "agent -1"),
+    "rounds": (np.array([1.0, 0, 1, -1.5, 0, 0, 0, 0]), r"agent 1\b.*-1\.5 rounds"),
+    "short": (np.ones(0), r"\(0,\)"),
 }
 
 
@@ -143,7 +143,7 @@ def test_the_entries_of_a_message() -> None:
     mine = machine(FloodedTotals(), one_view())
     entry = [2.0, 1, 0, 0, 9, 0]
     assert mine.rows(told(entry, entry)).tolist() == [entry, entry]
-    with pytest.raises(InputError, match=r"a message has shape \(7,\)"):
+    with pytest.raises(InputError, match=r"\(7,\)"):
         mine.rows(np.ones(7))
 
 
@@ -225,11 +225,11 @@ def test_who_acknowledges_what_was_never_sent_is_told_everything() -> None:
 
 
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "rounds": (lambda s: s.update(rounds=-1), r"state field rounds is -1; it must be a whole"),
-    "agent": (lambda s: s["entries"][1].__setitem__(0, 0.5), "entries tells of agent 0.5"),
-    "order": (lambda s: s["entries"].reverse(), "must tell of the same agents, the own one among"),
-    "stranger": (lambda s: s["entries"][0].__setitem__(0, 0.0), "the own one among them"),
-    "length": (lambda s: s["changed"].pop(), "entries, changed and sources must tell of the same"),
+    "rounds": (lambda s: s.update(rounds=-1), "rounds.*-1"),
+    "agent": (lambda s: s["entries"][1].__setitem__(0, 0.5), r"entries.*agent 0\.5"),
+    "order": (lambda s: s["entries"].reverse(), "entries.*own"),
+    "stranger": (lambda s: s["entries"][0].__setitem__(0, 0.0), "entries.*own"),
+    "length": (lambda s: s["changed"].pop(), "entries.*changed.*sources"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -116,19 +117,19 @@ def test_lazy_policies_keep_the_contract(policy: str) -> None:
 
 
 @pytest.mark.parametrize("lazy", [-0.1, math.nan, math.inf, "much", True])
-@pytest.mark.parametrize("spec", [cb.FloodedTotals, cb.TreeSums])
-def test_what_is_no_share_is_refused(spec: type[cb.FloodedTotals], lazy: float) -> None:
-    with pytest.raises(cb.InputError, match=r"lazy is .* it must be a finite number from 0 on"):
-        spec(lazy=lazy)
+def test_what_is_no_share_is_refused(lazy: float) -> None:
+    for spec in (cb.FloodedTotals, cb.TreeSums):
+        with pytest.raises(cb.InputError, match=f"lazy.* {re.escape(repr(lazy))}"):
+            spec(lazy=lazy)
 
 
 def test_what_shrinks_is_told_in_every_round() -> None:
     for forgetting in ({"discount": 0.99}, {"window": 50}):
         for spec in (cb.FloodedTotals, cb.TreeSums):
-            with pytest.raises(cb.InputError, match="never be told again"):
+            with pytest.raises(cb.InputError, match=r"lazy.* 0\.1"):
                 spec(lazy=0.1, **forgetting)
-            with pytest.raises(cb.InputError, match="does not tell how sites differ"):
+            with pytest.raises(cb.InputError, match=r"spread.* 0\.1"):
                 spec(spread=0.1, **forgetting)
     fading = FadingUCB().statistic.registers(ARMS)
-    with pytest.raises(cb.InputError, match="never be told again"):
+    with pytest.raises(cb.InputError, match=r"lazy.* 0\.1"):
         require_growth(0.1, fading)

@@ -382,10 +382,10 @@ def test_numbers_hold_their_marks_after_years(first: int) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"lineage": 1 << LINEAGE_BITS}, "whole number of 48 bits"),
+        ({"lineage": 1 << LINEAGE_BITS}, "lineage.*48"),
         ({"tenure": -1}, "state field tenure"),
         ({"marks": [0.5, 1.5]}, "marks are fractions"),
-        ({"former": [[7.0, 1.0, 0.5, 64.0, 0.0]]}, "must tell of the same neighbours"),
+        ({"former": [[7.0, 1.0, 0.5, 64.0, 0.0]]}, "former.*neighbours"),
     ],
 )
 def test_impossible_states_are_refused(change: dict[str, Any], sentence: str) -> None:
@@ -401,7 +401,7 @@ def test_impossible_states_are_refused(change: dict[str, Any], sentence: str) ->
     [
         ({"handed": -1.0}, "never negative"),
         ({"handed": 241.0}, "pulls by 4 agents"),
-        ({"mark": 1e9}, "a message's number"),
+        ({"mark": 1e9}, r"number.*1e\+09"),
     ],
 )
 def test_impossible_claims_are_refused(more: dict[str, float], sentence: str) -> None:
@@ -418,7 +418,7 @@ def test_impossible_claims_are_refused(more: dict[str, float], sentence: str) ->
     [
         ({"pulls": 241.0}, "pulls by 4 agents"),
         ({"pulls": -1.0}, "never negative"),
-        ({"lineage": 0.5}, "whole number of 48 bits"),
+        ({"lineage": 0.5}, "lineage.*48"),
     ],
 )
 def test_an_impossible_ledger_is_left_out_and_the_rest_believed(
@@ -470,7 +470,7 @@ def test_ill_formed_messages_change_nothing() -> None:
     before = mine.export_state()
     for message, sentence in (
         (np.zeros(5), "shape"),
-        (root_says(mine, 1, lineage=0.5), "message from 2 has lineage 0.5"),
+        (root_says(mine, 1, lineage=0.5), r"\b2\b.*lineage.*0\.5"),
         (np.append(root_says(mine, 1), [-1.0] * EXPONENTIALS), "minima"),
     ):
         with pytest.raises(InputError, match=sentence):

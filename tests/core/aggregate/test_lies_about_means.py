@@ -104,7 +104,7 @@ def test_a_new_epoch_ends_a_shift_and_old_claims_are_refused_in_it(name: str) ->
     message = np.array([*arm_zero(world.most_pulls(), world), *tail])
     fresh = machine(spec, world.views[1])
     assert fresh.estimate().counts.sum() == 0.0
-    with pytest.raises(InputError, match="it is at most 2400 since the epoch began"):
+    with pytest.raises(InputError, match="at most 2400"):
         fresh.check_claims(message, Claims(True, RATE, world.now(), MAX_AGENTS), world.now())
 
 
@@ -132,7 +132,7 @@ def test_without_a_range_of_rewards_sums_stay_finite(name: str) -> None:
     mine, free = machine(spec, one_view()), Claims(False, RATE, 0.0, 9)
     for sign in (1.0, -1.0):
         mine.check_claims(np.array([sign * LARGEST, 0.0, 1.0, 1.0, *tail]), free, 10.0)
-        with pytest.raises(InputError, match=r"a claim of a sum of 1e\+308"):
+        with pytest.raises(InputError, match=r"1e\+308"):
             mine.check_claims(np.array([sign * 1e308, 0.0, 1.0, 1.0, *tail]), free, 10.0)
 
 

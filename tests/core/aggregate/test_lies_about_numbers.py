@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_a_state_of_one_generation_can_be_restored(spec: type[Aggregation]) -> N
         del state[name]
     mine.restore_state(state)
     assert (mine.generation, mine.collecting, mine.last_count) == (0, 0, 0.0)
-    with pytest.raises(InputError, match="state field generation is -1"):
+    with pytest.raises(InputError, match=r"generation.*-1"):
         mine.restore_state({**state, "generation": -1})
 
 
@@ -150,6 +151,6 @@ def test_a_state_of_one_generation_can_be_restored(spec: type[Aggregation]) -> N
 def test_a_generation_is_a_whole_number(spec: type[Aggregation], number: float) -> None:
     mine = counting(spec, one_view())
     before = mine.export_state()
-    with pytest.raises(InputError, match="it is a whole number"):
+    with pytest.raises(InputError, match=re.escape(f"generation {number:g}")):
         mine.receive({1: told(spec, np.ones(EXPONENTIALS), number)})
     assert mine.export_state() == before

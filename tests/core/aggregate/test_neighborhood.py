@@ -43,13 +43,13 @@ def test_all_pulls_of_a_round_are_told_and_time_counts_own_ones() -> None:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "odd": ([0.0, 1.0, 1.0], r"from 2 has shape \(3,\); it must be one vector of 2 values per"),
-    "square": ([[0.0, 1.0]], r"from 2 has shape \(1, 2\); it must be one vector"),
-    "no arm": ([2.0, 1.0], r"message from 2 tells of arm 2; arms are numbered 0 to 1"),
-    "negative arm": ([0.0, 1.0, -1.0, 1.0], r"message from 2 tells of arm -1"),
-    "half an arm": ([0.5, 1.0], r"message from 2 tells of arm 0.5"),
-    "infinite reward": ([0.0, math.inf], "message from 2 has values that are not finite"),
-    "nan": ([math.nan, 1.0], "message from 2 has values that are not finite"),
+    "odd": ([0.0, 1.0, 1.0], r"\b2\b.*\(3,\).* 2 "),
+    "square": ([[0.0, 1.0]], r"\b2\b.*\(1, 2\)"),
+    "no arm": ([2.0, 1.0], r"\b2\b.*arm 2\b.*1"),
+    "negative arm": ([0.0, 1.0, -1.0, 1.0], "arm -1"),
+    "half an arm": ([0.5, 1.0], r"arm 0\.5"),
+    "infinite reward": ([0.0, math.inf], r"\b2\b.*finite"),
+    "nan": ([math.nan, 1.0], r"\b2\b.*finite"),
 }
 
 
@@ -78,15 +78,15 @@ def test_state_goes_through_json_with_any_number_of_pulls(pulls: int) -> None:
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "width": (
         lambda s: s.update(news=[[1.0, 2.0, 3.0]]),
-        r"state field news has shape \(1, 3\), but this agent keeps \(1, 2\)",
+        r"news.*\(1, 3\).*\(1, 2\)",
     ),
-    "flat": (lambda s: s.update(news=[1.0, 2.0]), r"has shape \(2,\), but .* keeps \(2, 2\)"),
-    "number": (lambda s: s.update(news=1.0), r"has shape \(\), but this agent keeps \(2,\)"),
-    "no columns": (lambda s: s.update(news=[[], []]), r"has shape \(2, 0\), but .* \(2, 2\)"),
-    "arm": (lambda s: s.update(news=[[5.0, 2.0]]), r"state field news tells of arm 5"),
-    "reward": (lambda s: s.update(news=[[0.0, math.nan]]), r"news has values that no agent"),
-    "negative": (lambda s: s.update(num_pulls=-1), r"num_pulls is -1; it must be .* at least 1"),
-    "too few": (lambda s: s.update(num_pulls=0), r"num_pulls is 0; it must be .* at least 1"),
+    "flat": (lambda s: s.update(news=[1.0, 2.0]), r"news.*\(2,\).*\(2, 2\)"),
+    "number": (lambda s: s.update(news=1.0), r"news.*\(\).*\(2,\)"),
+    "no columns": (lambda s: s.update(news=[[], []]), r"news.*\(2, 0\).*\(2, 2\)"),
+    "arm": (lambda s: s.update(news=[[5.0, 2.0]]), "news.*arm 5"),
+    "reward": (lambda s: s.update(news=[[0.0, math.nan]]), "news"),
+    "negative": (lambda s: s.update(num_pulls=-1), "num_pulls.*-1"),
+    "too few": (lambda s: s.update(num_pulls=0), r"num_pulls.* 0\b.*1"),
 }
 
 
@@ -142,7 +142,7 @@ def test_who_has_many_neighbors_counts_some_pulls_alone() -> None:
 
 
 def test_its_settings_are_flags() -> None:
-    with pytest.raises(InputError, match="exploring is 1; it must be true or false"):
+    with pytest.raises(InputError, match=r"exploring.* 1\b"):
         NeighborhoodSums(exploring=1)  # type: ignore[arg-type]  # it is refused
-    with pytest.raises(InputError, match="fair is 2; it must be true or false"):
+    with pytest.raises(InputError, match=r"fair.* 2\b"):
         UCBNetwork(fair=2)  # type: ignore[arg-type]  # it is refused

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -194,10 +195,10 @@ def test_pooling_policies_keep_the_contract(policy: str) -> None:
 
 
 @pytest.mark.parametrize("spread", [-0.1, math.nan, "guess", True, [0.1]])
-@pytest.mark.parametrize("spec", [cb.FloodedTotals, cb.TreeSums])
-def test_what_is_no_spread_is_refused(spec: type[cb.FloodedTotals], spread: float) -> None:
-    with pytest.raises(cb.InputError, match=r"spread is .* or none to pool everything"):
-        spec(spread=spread)
+def test_what_is_no_spread_is_refused(spread: float) -> None:
+    for spec in (cb.FloodedTotals, cb.TreeSums):
+        with pytest.raises(cb.InputError, match=f"spread.* {re.escape(repr(spread))}"):
+            spec(spread=spread)
 
 
 def test_a_spread_goes_with_plain_sums_alone() -> None:
@@ -207,7 +208,7 @@ def test_a_spread_goes_with_plain_sums_alone() -> None:
 
 def test_who_pools_partly_states_no_confidence() -> None:
     agent = make_agents(cb.FloodTS(spread=0.1), gossip_matrix(GRAPHS["path-4"]), 2)[0]
-    with pytest.raises(cb.InputError, match="counts the pulls of others in parts"):
+    with pytest.raises(cb.InputError, match="pulls of others"):
         agent.recommend()
 
 

@@ -109,10 +109,10 @@ def test_all_come_to_agree_on_averages_and_on_n(loss: float) -> None:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "short": (np.ones(5), r"from 2 has shape \(5,\); this round takes \(6,\) or \(38,\)"),
-    "nan": (np.full(6, np.nan), "from 2 has values that are not finite"),
-    "sum": (np.zeros(6), "from 2 has minima that are not positive"),
-    "minima": (np.append(np.ones(37), -1.0), "from 2 has minima that are not positive"),
+    "short": (np.ones(5), r"\b2\b.*\(5,\).*\(6,\).*\(38,\)"),
+    "nan": (np.full(6, np.nan), r"\b2\b.*finite"),
+    "sum": (np.zeros(6), r"\b2\b.*minima"),
+    "minima": (np.append(np.ones(37), -1.0), r"\b2\b.*minima"),
 }
 
 

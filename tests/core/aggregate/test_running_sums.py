@@ -132,9 +132,9 @@ def test_averages_of_thirty_agents_become_exact_at_60_per_cent_loss(graph: str) 
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "short": (np.ones(5), r"from 2 has shape \(5,\); this round takes \(6,\) or \(38,\)"),
-    "nan": (np.full(6, np.nan), "from 2 has values that are not finite"),
-    "sum": (np.zeros(6), "from 2 has minima that are not positive"),
+    "short": (np.ones(5), r"\b2\b.*\(5,\).*\(6,\).*\(38,\)"),
+    "nan": (np.full(6, np.nan), r"\b2\b.*finite"),
+    "sum": (np.zeros(6), r"\b2\b.*minima"),
 }
 
 

@@ -154,9 +154,9 @@ def test_states_that_do_not_fit_change_nothing() -> None:
     late = agents[0].export_state()
     mixed = {**early["aggregation"], "mixing": late["aggregation"]["mixing"]}
     cases = [
-        ({**early["aggregation"], "survey": None}, r"but Survey keeps"),
-        ({**early["aggregation"], "more": 1}, r"but SelfEstimatingMachine keeps \['own'\]"),
-        (mixed, r"state has values being mixed, but its estimates are not done"),
+        ({**early["aggregation"], "survey": None}, "Survey"),
+        ({**early["aggregation"], "more": 1}, "SelfEstimatingMachine.*'own'"),
+        (mixed, "estimates"),
     ]
     for aggregation, sentence in cases:
         with pytest.raises(InputError, match=sentence):
@@ -181,7 +181,7 @@ def test_what_is_told_is_used_and_what_is_estimated_is_not() -> None:
 
 def test_a_lost_message_is_refused_until_the_stages_begin() -> None:
     agents = fleet(BOTH, "path-4")
-    with pytest.raises(InputError, match=r"messages from \[1\] are missing, and an estimate needs"):
+    with pytest.raises(InputError, match=r"\[1\].*num_agents.*lambda_bound"):
         agents[0].receive({})
     play_until_mixing(agents)
     agents[0].receive({})
@@ -191,13 +191,13 @@ def test_a_lost_message_is_refused_until_the_stages_begin() -> None:
 @pytest.mark.parametrize(
     ("changes", "whose"),
     [
-        ({"own_weight": 0.0, "neighbor_weights": {1: 0.5, 2: 0.5}}, "own value the weight 0"),
-        ({"own_weight": 0.75, "neighbor_weights": {1: 0.25, 2: 0.0}}, "neighbour 2 the weight 0"),
+        ({"own_weight": 0.0, "neighbor_weights": {1: 0.5, 2: 0.5}}, "own"),
+        ({"own_weight": 0.75, "neighbor_weights": {1: 0.25, 2: 0.0}}, "neighbour 2"),
     ],
 )
 def test_weights_without_a_guarantee_are_refused(changes: dict[str, Any], whose: str) -> None:
     view = one_view(random_word=2**60, **changes)
-    with pytest.raises(InputError, match=rf"agent 0 gives its {whose}, with which no bound on λ"):
+    with pytest.raises(InputError, match=f"agent 0.*{whose}.*weight 0"):
         BOTH.make_agent(view)
     HEURISTIC.make_agent(view)
 
@@ -209,6 +209,6 @@ def test_claims_are_believed_as_by_staged_mixing() -> None:
     for _ in range(20):
         exchange(agents)
     before = agents[0].export_state()
-    with pytest.raises(InputError, match=r"in flight of 1e\+09; by now it is between 0 and 240"):
+    with pytest.raises(InputError, match=r"1e\+09.*240"):
         agents[0].check_claims(np.full(4, -1e9), here, 0.0)
     assert agents[0].export_state() == before

@@ -88,12 +88,12 @@ def test_spellings() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: ServerTotals(), "threshold None and growth None; give exactly one"),
-        (lambda: ServerTotals(1.0, 2.0), "threshold 1.0 and growth 2.0; give exactly one"),
-        (lambda: ServerTotals(growth=-1.0), "growth is -1.0; it must be a positive"),
+        (lambda: ServerTotals(), "threshold.*None.*growth.*None"),
+        (lambda: ServerTotals(1.0, 2.0), r"threshold.*1\.0.*growth.*2\.0"),
+        (lambda: ServerTotals(growth=-1.0), r"growth.*-1\.0"),
         (
             lambda: combine(ServerTotals(growth=1.0), UCB()).make_controller(2, 1.0),
-            "adds up linear models, and ucb plays on none",
+            "linear models.*ucb",
         ),
     ],
 )

@@ -296,9 +296,7 @@ def test_a_state_with_other_links_is_refused(field: str) -> None:
     agent = make_agent(DDUCB(), one_view())
     state = agent.export_state()
     state["aggregation"][field] = state["aggregation"][field][:1]
-    with pytest.raises(
-        InputError, match=rf"field {field} has shape \(1, 4\), but this agent keeps"
-    ):
+    with pytest.raises(InputError, match=rf"{field}.*\(1, 4\)"):
         agent.restore_state(state)
 
 
@@ -334,7 +332,7 @@ def test_a_missing_neighbors_pull_is_not_read() -> None:
 def test_a_stamp_does_not_hide_a_wrong_arm() -> None:
     agent = triangle(neighbor_pulls=True)
     message = np.concatenate([staged(agent).in_flight, [5.0, 6.0, -3.0]])
-    with pytest.raises(InputError, match=r"message from 1 tells of arm 5.0"):
+    with pytest.raises(InputError, match=r"\b1\b.*arm 5\.0"):
         agent.receive({1: message})
 
 
@@ -343,7 +341,7 @@ def test_what_is_no_vector_is_not_taken_for_a_late_message() -> None:
     agent.receive({})
     before = agent.export_state()
     for message in (np.ones((2, 2)), np.full(4, np.nan)):
-        with pytest.raises(InputError, match=r"message from 1 is not one vector of finite values"):
+        with pytest.raises(InputError, match="message from 1"):
             agent.receive({1: message})
     assert agent.export_state() == before
     agent.receive({1: np.ones(3)})

@@ -145,42 +145,42 @@ def test_outgoing_changes_nothing_and_hands_out_no_state() -> None:
 @pytest.mark.parametrize("neighbor", [0, 5])
 def test_outgoing_to_a_stranger(neighbor: int) -> None:
     for agent in (make_agent(DDUCB(), one_view()), after_initial(DDUCB())):
-        with pytest.raises(InputError, match=rf"\[{neighbor}\] are no neighbours of agent 0; its"):
+        with pytest.raises(InputError, match=rf"\b{neighbor}\b.*agent 0"):
             agent.outgoing(neighbor)
 
 
 # What is refused.
 
 BAD: dict[str, tuple[DDUCB, Callable[[Vector], Messages], str]] = {
-    "stranger": (DDUCB(), lambda m: {1: m, 2: m, 3: m}, r"\[3\] are no neighbours of agent 0"),
-    "short": (DDUCB(), lambda m: {1: m, 2: m[1:]}, r"shape \(3,\); this round takes \(4,\)"),
+    "stranger": (DDUCB(), lambda m: {1: m, 2: m, 3: m}, r"\b3\b.*agent 0"),
+    "short": (DDUCB(), lambda m: {1: m, 2: m[1:]}, r"\(3,\).*\(4,\)"),
     "stamp": (
         DDUCB(), lambda m: {1: np.append(m, 2.0), 2: m},
-        r"message from 1 has the stamp 2 of another round, but none has been missed; deliver",
+        r"\b1\b.*stamp.* 2\b",
     ),
-    "long": (DDUCB(), lambda m: {1: np.append(m, [1.0, 1.0]), 2: m}, r"1 has shape \(6,\); this"),
-    "square": (DDUCB(), lambda m: {1: m, 2: m.reshape(2, 2)}, r"from 2 has shape \(2, 2\)"),
-    "nan": (DDUCB(), lambda m: {1: m, 2: m * math.nan}, r"message from 2 has values that are not"),
-    "infinite": (DDUCB(), lambda m: {1: m / 0.0, 2: m}, r"message from 1 has values that are not"),
+    "long": (DDUCB(), lambda m: {1: np.append(m, [1.0, 1.0]), 2: m}, r"\b1\b.*\(6,\)"),
+    "square": (DDUCB(), lambda m: {1: m, 2: m.reshape(2, 2)}, r"\b2\b.*\(2, 2\)"),
+    "nan": (DDUCB(), lambda m: {1: m, 2: m * math.nan}, r"\b2\b.*finite"),
+    "infinite": (DDUCB(), lambda m: {1: m / 0.0, 2: m}, r"\b1\b.*finite"),
     "arm": (
         DDUCB(neighbor_pulls=True),
         lambda m: {1: m, 2: np.append(m[:-2], [2.0, 0.5])},
-        r"message from 2 tells of arm 2.0; arms are 0 to 1, or -1 for none",
+        r"\b2\b.*arm 2\.0.*0 to 1",
     ),
     "negative arm": (
         DDUCB(neighbor_pulls=True),
         lambda m: {1: m, 2: np.append(m[:-2], [-2.0, 0.5])},
-        r"message from 2 tells of arm -2.0",
+        r"\b2\b.*arm -2\.0",
     ),
     "half an arm": (
         DDUCB(neighbor_pulls=True),
         lambda m: {1: m, 2: np.append(m[:-2], [0.5, 0.5])},
-        r"message from 2 tells of arm 0.5",
+        r"\b2\b.*arm 0\.5",
     ),
     "minus half an arm": (
         DDUCB(neighbor_pulls=True),
         lambda m: {1: m, 2: np.append(m[:-2], [-0.5, 0.5])},
-        r"message from 2 tells of arm -0.5",
+        r"\b2\b.*arm -0\.5",
     ),
 }  # fmt: skip
 
@@ -204,9 +204,7 @@ def test_messages_in_the_initial_stage_change_nothing() -> None:
     agent = make_agent(DDUCB(), one_view())
     before = agent.export_state()
     for messages in ({1: np.zeros(4), 2: np.zeros(4)}, {1: np.zeros(0), 2: np.zeros(0)}):
-        with pytest.raises(
-            InputError, match=r"messages arrived from \[1, 2\], but this round needs"
-        ):
+        with pytest.raises(InputError, match=r"\[1, 2\]"):
             agent.receive(messages)
     assert agent.export_state() == before
 

@@ -152,16 +152,16 @@ def test_a_neighbour_that_is_not_heard_counts_as_agreeing() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="credit is 0; it must be a positive finite number"):
+    with pytest.raises(InputError, match=r"credit.* 0\b"):
         TrackedMeans(0)
-    with pytest.raises(InputError, match="beta is -1; it must be a positive finite number"):
+    with pytest.raises(InputError, match=r"beta.*-1"):
         DecKLUCB(beta=-1)
     agent = machine(TrackedMeans(), one_view())
-    with pytest.raises(InputError, match="message from 1 tells of -1 pulls; counts are never neg"):
+    with pytest.raises(InputError, match=r"\b1\b.*-1.*pulls"):
         agent.receive({1: np.array([0.0, 0.0, -1.0, 0.0])})
     state = through_json(agent.export_state())
-    with pytest.raises(InputError, match="state field heard has counts below 0"):
+    with pytest.raises(InputError, match=r"heard.*0"):
         agent.restore_state(state | {"heard": [-1.0, 0.0]})
-    with pytest.raises(InputError, match="state field num_pulls is -1"):
+    with pytest.raises(InputError, match=r"num_pulls.*-1"):
         agent.restore_state(state | {"num_pulls": -1})
     assert exchange(make_agents(DecUCB(), gossip_matrix(GRAPHS["path-4"]), 2)) == [0] * 6

@@ -426,9 +426,9 @@ def test_a_trap_for_trees() -> None:
 
 
 BAD: dict[str, tuple[Any, str]] = {
-    "short": (np.ones(9), r"from 2 has shape \(9,\); this round takes \(10,\) or \(42,\)"),
-    "nan": (np.full(10, np.nan), "from 2 has values that are not finite"),
-    "minima": (np.append(np.ones(41), 0.0), "from 2 has minima that are not positive"),
+    "short": (np.ones(9), r"\b2\b.*\(9,\).*\(10,\).*\(42,\)"),
+    "nan": (np.full(10, np.nan), r"\b2\b.*finite"),
+    "minima": (np.append(np.ones(41), 0.0), r"\b2\b.*minima"),
 }
 
 
@@ -443,9 +443,9 @@ def test_bad_messages_change_nothing(case: str) -> None:
 
 
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "parent": (lambda s: s.update(parent=7), r"parent is 7; it must be a neighbour, one of \[1, 2"),
-    "rounds": (lambda s: s.update(rounds=-1), r"state field rounds is -1; it must be a whole"),
-    "payloads": (lambda s: s.update(payloads=[]), r"payloads has shape \(0,\), but .* \(2, 4\)"),
+    "parent": (lambda s: s.update(parent=7), r"parent.* 7\b.*\[1, 2"),
+    "rounds": (lambda s: s.update(rounds=-1), "rounds.*-1"),
+    "payloads": (lambda s: s.update(payloads=[]), r"payloads.*\(0,\).*\(2, 4\)"),
 }
 
 

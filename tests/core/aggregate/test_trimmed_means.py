@@ -130,18 +130,18 @@ def test_who_has_pulled_too_little_is_not_heard_and_silence_keeps_the_last_word(
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="liars is -1; it must be a whole number, at least 0"):
+    with pytest.raises(InputError, match=r"liars.*-1"):
         TrimmedMeans(-1)
-    with pytest.raises(InputError, match=r"kappa is 0\.5; it must be at least 1"):
+    with pytest.raises(InputError, match=r"kappa.*0\.5.*1"):
         ResilientUCB(kappa=0.5)
-    with pytest.raises(InputError, match="trimmed-means averages the means of arms, and carries"):
+    with pytest.raises(InputError, match=r"trimmed-means.*ucb"):
         combine(TrimmedMeans(), CentredDraw("estimate"))
     agent = known(1, 1.5)
-    with pytest.raises(InputError, match="message from 1 tells of -1 pulls; counts are never neg"):
+    with pytest.raises(InputError, match=r"\b1\b.*-1.*pulls"):
         agent.receive({1: told(0.0, 0.0, counts=-1.0)})
     assert not agent.heard.any()
     state = through_json(agent.export_state())
     state["heard"][2][3] = -1.0
-    with pytest.raises(InputError, match="state field heard has counts below 0"):
+    with pytest.raises(InputError, match=r"heard.*0"):
         agent.restore_state(state)
     assert combine(TrimmedMeans(), UCB(8.0)).parts == ResilientUCB().parts

@@ -100,14 +100,14 @@ def test_a_past_that_no_window_holds_is_refused(spec: Any) -> None:
         long.step()
     state = through_json(long.agents[0].export_state())
     before = short.agents[0].export_state()
-    with pytest.raises(InputError, match="state field past has 10 rounds, but a window of 3 keeps"):
+    with pytest.raises(InputError, match=r"past.* 10 .* 3\b"):
         short.agents[0].restore_state(state)
     assert short.agents[0].export_state() == before
 
 
 @pytest.mark.parametrize("spec", [RunningConsensus, PullMixing, StagedMixing])
 def test_a_window_is_refused_where_there_is_none(spec: Any) -> None:
-    with pytest.raises(InputError, match=f"unknown setting of {spec.__name__} 'window'"):
+    with pytest.raises(InputError, match=f"{spec.__name__}.*'window'"):
         spec(window=5)
 
 

@@ -102,10 +102,10 @@ def test_a_restart_changes_nothing() -> None:
 
 
 BAD: dict[str, tuple[Callable[[Vector], Messages], str]] = {
-    "missing": (lambda m: {1: m}, r"messages from \[2\] are missing, and an estimate needs all"),
-    "short": (lambda m: {1: m, 2: m[:3]}, r"from 2 has shape \(3,\); a survey takes 4 values and"),
-    "square": (lambda m: {1: m, 2: np.ones((4, 4))}, r"from 2 has shape \(4, 4\); a survey"),
-    "nan": (lambda m: {1: m, 2: m * math.nan}, r"message from 2 has values that are not finite"),
+    "missing": (lambda m: {1: m}, r"\[2\]"),
+    "short": (lambda m: {1: m, 2: m[:3]}, r"\b2\b.*\(3,\).* 4 "),
+    "square": (lambda m: {1: m, 2: np.ones((4, 4))}, r"\b2\b.*\(4, 4\)"),
+    "nan": (lambda m: {1: m, 2: m * math.nan}, r"\b2\b.*finite"),
 }
 
 
@@ -120,20 +120,18 @@ def test_bad_messages_change_nothing(case: str) -> None:
 
 
 def test_no_word_no_survey() -> None:
-    with pytest.raises(
-        InputError, match=r"random_word of agent 0 is 0; this policy needs 64 random"
-    ):
+    with pytest.raises(InputError, match=r"random_word.*agent 0.* 0\b"):
         Survey(one_view(random_word=0))
 
 
 @pytest.mark.parametrize(
     ("at", "value", "match"),
     [
-        (0, -1e-9, r"weights 1e-09 to 0.25, and 0.5 for own values; they are 0.125 to 1"),
-        (1, 7.0, "weights 0.25 to 7"),
-        (2, -1e-9, "1e-09 for own values"),
-        (3, 1e9, r"agents 1e\+09 links apart; by now it is at most 0"),
-        (3, -5.0, "agents -5 links apart"),
+        (0, -1e-9, r"weights 1e-09 to 0\.25.*0\.125 to 1"),
+        (1, 7.0, r"weights 0\.25 to 7"),
+        (2, -1e-9, "1e-09 for own"),
+        (3, 1e9, r"1e\+09 links.* 0\b"),
+        (3, -5.0, "-5 links"),
     ],
 )
 def test_a_network_that_cannot_be_is_refused(at: int, value: float, match: str) -> None:
@@ -154,7 +152,7 @@ def test_more_agents_than_there_may_be_are_refused_however_slowly_they_come() ->
     for tag in range(1, 8):
         new = np.array([*honest, float(tag)])
         survey.receive({1: new, 2: new})  # one agent, although two tell of it
-    with pytest.raises(InputError, match="tell of 9 agents; there are at most 8"):
+    with pytest.raises(InputError, match=r"9 agents.* 8\b"):
         survey.receive({1: np.array([*honest, 100.0]), 2: np.array(honest)})
 
 
@@ -165,7 +163,7 @@ def test_twice_the_own_distance_is_all_that_is_believed() -> None:
     survey.receive({j: np.array(honest) for j in (1, 2)})
     assert survey.eccentricity == 1
     for _ in range(5):
-        with pytest.raises(InputError, match="5 links apart; by now it is at most 2"):
+        with pytest.raises(InputError, match=r"5 links.* 2\b"):
             survey.receive({1: np.array([-0.25, 0.25, -0.5, 5.0]), 2: np.array(honest)})
         survey.receive({1: np.array([-0.25, 0.25, -0.5, 2.0]), 2: np.array(honest)})
     assert survey.done

@@ -141,39 +141,41 @@ def test_a_bonus_makes_the_value(index: Index, estimate: Estimate, word: int) ->
 
 
 @every_index
-@pytest.mark.parametrize("num_arms", [1, 2, 17])
-def test_no_information_at_all(index: Index, num_arms: int) -> None:
-    nothing = Estimate(np.zeros(num_arms), np.zeros(num_arms), 2.0, 1.0)
-    values = values_at(index, nothing, 5)
-    unseen = {
-        "ucb", "inflated-ucb", "ucl", "kl-ucb", "moss", "epsilon-greedy", "elimination",
-        "robust-ucb",
-    }  # fmt: skip
-    assert all((value == math.inf) == (index.name in unseen) for value in values)
-    assert choose_arm(index, numbers_of(index, num_arms), nothing, 5) in range(num_arms)
+def test_no_information_at_all(index: Index) -> None:
+    for num_arms in (1, 2, 17):
+        nothing = Estimate(np.zeros(num_arms), np.zeros(num_arms), 2.0, 1.0)
+        values = values_at(index, nothing, 5)
+        unseen = {
+            "ucb", "inflated-ucb", "ucl", "kl-ucb", "moss", "epsilon-greedy", "elimination",
+            "robust-ucb",
+        }  # fmt: skip
+        assert all((value == math.inf) == (index.name in unseen) for value in values)
+        assert choose_arm(index, numbers_of(index, num_arms), nothing, 5) in range(num_arms)
 
 
 @every_index
-@pytest.mark.parametrize("num_arms", [1, 2])
-def test_few_arms(index: Index, num_arms: int) -> None:
-    estimate = some_estimate(num_arms)
-    arms = {choose_arm(index, numbers_of(index, num_arms), estimate, word) for word in range(200)}
-    assert arms <= set(range(num_arms))
-    assert all(map(math.isfinite, values_at(index, estimate, 3)))
+def test_few_arms(index: Index) -> None:
+    for num_arms in (1, 2):
+        estimate = some_estimate(num_arms)
+        arms = {
+            choose_arm(index, numbers_of(index, num_arms), estimate, word) for word in range(200)
+        }
+        assert arms <= set(range(num_arms))
+        assert all(map(math.isfinite, values_at(index, estimate, 3)))
 
 
 @every_index
-@pytest.mark.parametrize("size", [1e15, -1e15, 1e140, -1e140])
-def test_huge_rewards(index: Index, size: float) -> None:
+def test_huge_rewards(index: Index) -> None:
     """An arm of huge rewards wins or loses; the others stay numbers."""
-    estimate = some_estimate(3)
-    sums = estimate.sums.copy()
-    sums[1] = size
-    huge = estimate._replace(sums=sums, squares=[size * size])
-    values = values_at(index, huge, 11)
-    assert not any(map(math.isnan, values))
-    if index in (SETTINGS[0], SETTINGS[2], SETTINGS[4], SETTINGS[6], SETTINGS[8], SETTINGS[12]):
-        assert (max(values) == values[1]) == (size > 0)
+    for size in (1e15, -1e15, 1e140, -1e140):
+        estimate = some_estimate(3)
+        sums = estimate.sums.copy()
+        sums[1] = size
+        huge = estimate._replace(sums=sums, squares=[size * size])
+        values = values_at(index, huge, 11)
+        assert not any(map(math.isnan, values))
+        if index in (SETTINGS[0], SETTINGS[2], SETTINGS[4], SETTINGS[6], SETTINGS[8], SETTINGS[12]):
+            assert (max(values) == values[1]) == (size > 0)
 
 
 class OtherPrepare(UCB):

@@ -58,7 +58,7 @@ def test_unknown_arms_come_first_and_one_out_is_better_than_none() -> None:
 
 @pytest.mark.parametrize("horizon", [0, -5, 2.5])
 def test_a_horizon_that_is_none(horizon: float) -> None:
-    with pytest.raises(InputError, match=r"horizon is .*; it must be a whole number, at least 1"):
+    with pytest.raises(InputError, match=f"horizon.* {horizon!r}"):
         CoopSE(horizon=horizon)  # type: ignore[arg-type]  # it is refused
 
 

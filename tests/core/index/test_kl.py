@@ -89,10 +89,10 @@ def test_no_information_is_plus_infinity(family: str, count: float) -> None:
 
 @pytest.mark.parametrize("c", [-0.1, math.inf, math.nan, "three", True])
 def test_c_is_not_negative(c: Any) -> None:
-    with pytest.raises(InputError, match=r"c is .*; it must be a finite number, at least 0"):
+    with pytest.raises(InputError, match=rf"\bc\b.* {c!r}"):
         KLUCB(c=c)
 
 
 def test_families() -> None:
-    with pytest.raises(InputError, match=r"unknown family of rewards 'bernouli'.*'bernoulli'"):
+    with pytest.raises(InputError, match=r"'bernouli'.*'bernoulli'"):
         KLUCB("bernouli")

@@ -97,13 +97,13 @@ def by_formula(index: Any, estimate: Estimate) -> list[float]:
 
 
 @EVERY
-@pytest.mark.parametrize("pulls", [0, 1, 20])
-@pytest.mark.parametrize("anticipation", [1.0, 1.7])
-def test_both_forms_are_the_formula(index: Any, pulls: int, anticipation: float) -> None:
-    estimate = seen(index, pulls=pulls, anticipation=anticipation)
-    expected = by_formula(index, estimate)
-    assert np.allclose(index.values(estimate, WORD, numbers(index)), expected, atol=1e-12)
-    assert np.allclose(plain(index, estimate), expected, atol=1e-12)
+def test_both_forms_are_the_formula(index: Any) -> None:
+    for anticipation in (1.0, 1.7):
+        for pulls in (0, 1, 20):
+            estimate = seen(index, pulls=pulls, anticipation=anticipation)
+            expected = by_formula(index, estimate)
+            assert np.allclose(index.values(estimate, WORD, numbers(index)), expected, atol=1e-12)
+            assert np.allclose(plain(index, estimate), expected, atol=1e-12)
 
 
 @REPEATABLE
@@ -202,7 +202,7 @@ def test_aggregations_that_send_single_pulls_are_refused() -> None:
         "staged-mixing", "central-totals",
     }  # fmt: skip
     for text in ("pull-mixing", "flooded-pulls", "staged-mixing:neighbor_pulls=true"):
-        with pytest.raises(InputError, match=f"looks at features, which {text} does not add up"):
+        with pytest.raises(InputError, match=f"features.*{text}"):
             parse_policy(f"{text}*lin-ts")
     assert combine(StagedMixing(), LinUCB()).takes_context
 
@@ -210,16 +210,16 @@ def test_aggregations_that_send_single_pulls_are_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: LinTS(0.0), "prior is 0.0; it must be a positive finite number"),
+        (lambda: LinTS(0.0), r"prior.* 0\.0"),
         (
             lambda: LinTS(disjoint=cast("bool", "yes")),
-            "disjoint is 'yes'; it must be true or false",
+            "disjoint.* 'yes'",
         ),
-        (lambda: LinUCB(ridge=-1.0), "ridge is -1.0; it must be a positive finite number"),
-        (lambda: LinUCB(delta=1.0), "delta is 1.0; it must be strictly between 0 and 1"),
+        (lambda: LinUCB(ridge=-1.0), r"ridge.* -1\.0"),
+        (lambda: LinUCB(delta=1.0), r"delta.* 1\.0"),
         (
             lambda: combine(LocalSums(), LinTS()).make_agent(one_view()),
-            "how many there are was not told",
+            "features.*LinearBandit",
         ),
     ],
 )

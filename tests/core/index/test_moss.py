@@ -41,11 +41,11 @@ def test_no_information_is_plus_infinity(count: float) -> None:
 
 @pytest.mark.parametrize("horizon", [0, -3, 1.5, True, "long"])
 def test_horizon_is_a_whole_number(horizon: Any) -> None:
-    with pytest.raises(InputError, match=r"horizon is .*; it must be a whole number, at least 1"):
+    with pytest.raises(InputError, match=f"horizon.* {horizon!r}"):
         MOSS(horizon)
 
 
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.inf, math.nan, "big"])
 def test_a_bonus_that_is_no_bonus(constant: Any) -> None:
-    with pytest.raises(InputError, match=r"constant is .*; it must be a positive finite number"):
+    with pytest.raises(InputError, match=f"constant.* {constant!r}"):
         MOSS(constant=constant)

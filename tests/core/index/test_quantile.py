@@ -139,5 +139,5 @@ def test_bayes_ucb_takes_what_rounding_leaves() -> None:
 
 
 def test_families_of_bayes_ucb() -> None:
-    with pytest.raises(InputError, match=r"unknown family of rewards 'gausian'.*'gaussian'"):
+    with pytest.raises(InputError, match=r"'gausian'.*'gaussian'"):
         BayesUCB("gausian")

@@ -21,10 +21,10 @@ def test_values_by_hand() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="moment is 1; it must be a number above 1, and at most 2"):
+    with pytest.raises(InputError, match=r"moment.* 1\b"):
         RobustUCB(moment=1)
-    with pytest.raises(InputError, match="limit is 0"):
+    with pytest.raises(InputError, match=r"limit.* 0\b"):
         RobustUCB(0)
-    with pytest.raises(InputError, match="constant is 0"):
+    with pytest.raises(InputError, match=r"constant.* 0\b"):
         RobustUCB(constant=0)
     assert RobustUCB().bonus_constant is None

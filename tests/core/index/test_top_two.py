@@ -142,12 +142,12 @@ def test_a_single_arm() -> None:
 
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.5, math.nan, "half", True])
 def test_beta_is_a_probability(share: Any) -> None:
-    with pytest.raises(InputError, match=r"beta is .*; it must be above 0, and at most 1"):
+    with pytest.raises(InputError, match=f"beta.* {share!r}"):
         TopTwo(share)
 
 
 def test_families() -> None:
     assert TopTwo(family="bernoulli").support == (0.0, 1.0)
     assert TopTwo().support == (-math.inf, math.inf)
-    with pytest.raises(InputError, match="unknown family of rewards 'normal'"):
+    with pytest.raises(InputError, match="'normal'"):
         TopTwo(family="normal")

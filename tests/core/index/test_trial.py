@@ -142,15 +142,15 @@ class Refusing(Own):
     ("index", "numbers", "sentence"),
     [
         (Refusing(), (2.0,), "^this index plays with two arms alone$"),
-        (NoRoom(), (2.0,), "prepare of index .* uses place 1 of scratch, which has 1; .*size"),
-        (FromTheEnd(), (2.0,), "value of index .* uses place -1 of scratch, which has 3; .*from 0"),
-        (Own(), (), r"prepare of index .* uses number 0, and its numbers\(view\) returns 0; .*"),
-        (BoundBeyond(), (2.0,), "bound of index .* uses number 1, and .* returns 1; .*"),
-        (PicksBeyond(), (2.0,), "pick of index .* uses place 3 of scratch, which has 3; .*"),
-        (Half(), (2.0,), "scratch_size of index .* returns 1.5 for 3 arms; .* whole number"),
-        (Nothing(), (2.0,), "value of index .* returns None for arm 0; return a float"),
-        (Dividing(), (2.0,), "value of index .* raises ZeroDivisionError: .* time 2 .*; repair it"),
-        (BonusOfArms(), (2.0,), "bonus of index .* raises IndexError: .* with no arms; repair it"),
+        (NoRoom(), (2.0,), r"prepare.* 1\b.*scratch.* 1\b.*size"),
+        (FromTheEnd(), (2.0,), r"value.* -1\b.*scratch.* 3\b"),
+        (Own(), (), r"prepare.* 0\b.*numbers\(view\).* 0\b"),
+        (BoundBeyond(), (2.0,), r"bound.* 1\b.* 1\b"),
+        (PicksBeyond(), (2.0,), r"pick.* 3\b.*scratch.* 3\b"),
+        (Half(), (2.0,), r"scratch_size.* 1\.5"),
+        (Nothing(), (2.0,), r"value.* None.*arm 0\b"),
+        (Dividing(), (2.0,), r"value.*ZeroDivisionError.* 2\b"),
+        (BonusOfArms(), (2.0,), "bonus.*IndexError"),
     ],
 )
 def test_what_fails_is_refused(index: Index, numbers: tuple[float, ...], sentence: str) -> None:
@@ -202,7 +202,7 @@ class Straight(LinUCB):
 
 def test_linear_models_need_values_for_all_arms() -> None:
     index = Straight()
-    with pytest.raises(InputError, match=r"looks at features, .*; write values\(estimate, word"):
+    with pytest.raises(InputError, match=r"features.*values\("):
         try_index(index, numbers_of(index, ARMS), LinearSums(features=2).registers(ARMS))
 
 
@@ -244,13 +244,12 @@ class DrawingAll(Own):
     ],
 )
 def test_draws_that_no_seed_tells_are_refused(index: Index, name: str) -> None:
-    sentence = f"^{name} of index .* does something else when it is called again .*; draw from the"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=f"^{name} of index.*again"):
         try_index(index, (2.0,), registers())
 
 
 def test_so_are_those_on_features() -> None:
-    with pytest.raises(InputError, match=r"^value of index .* does something else when it is cal"):
+    with pytest.raises(InputError, match=r"^value of index.*again"):
         try_index(Drawing(), (2.0,), LinearSums().with_features(2).registers(ARMS))
 
 

@@ -149,14 +149,14 @@ def test_rewards_are_pooled() -> None:
 
 @pytest.mark.parametrize("delay", [0, -1, 1.5, True, "long", None])
 def test_delay_is_a_whole_number_from_one(delay: Any) -> None:
-    with pytest.raises(InputError, match=r"delay is .*; it must be a whole number, at least 1"):
+    with pytest.raises(InputError, match=f"delay.* {delay!r}"):
         DelayedCentralUCB(delay)
 
 
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.inf, math.nan, "big"])
 def test_a_bonus_that_is_no_bonus(constant: Any) -> None:
     for make in (CentralUCB, CentralBatchedUCB, lambda c: DelayedCentralUCB(1, c)):
-        with pytest.raises(InputError, match=r"constant is .*; it must be a positive finite"):
+        with pytest.raises(InputError, match=f"constant.* {constant!r}"):
             make(constant)
 
 

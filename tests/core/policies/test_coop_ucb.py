@@ -13,40 +13,39 @@ from coopbandits.core import CoopUCB, CoopUCB2, CoopUCL, InputError, Policy
 from ..fleet import make_agent, one_view, played_values
 
 
-@pytest.mark.parametrize("kind", [CoopUCB, CoopUCB2, CoopUCL])
 @pytest.mark.parametrize("gamma", [1.0, 1, 0.5, -2.0, math.inf, math.nan, "high", True, None])
-def test_gamma_is_larger_than_one(kind: Any, gamma: Any) -> None:
-    with pytest.raises(InputError, match=r"gamma is .*; it must be a finite number larger than 1"):
-        kind(gamma)
+def test_gamma_is_larger_than_one(gamma: Any) -> None:
+    for kind in (CoopUCB, CoopUCB2, CoopUCL):
+        with pytest.raises(InputError, match=f"gamma.* {gamma!r}"):
+            kind(gamma)
 
 
 @pytest.mark.parametrize("kind", [CoopUCB, CoopUCB2, CoopUCL])
 def test_gamma_has_no_default(kind: Any) -> None:
-    with pytest.raises(InputError, match=r"has no gamma; write \w+\(gamma=…\)"):
+    with pytest.raises(InputError, match=rf"{kind.__name__}\(gamma="):
         kind()
 
 
 @pytest.mark.parametrize(("form", "near"), [("close", "closed"), ("langren", "landgren")])
 def test_unknown_forms_of_epsilon_c_get_the_nearest(form: str, near: str) -> None:
-    sentence = rf"unknown form of epsilon_c '{form}'; known are .*; did you mean '{near}'\?"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=f"epsilon_c.*'{form}'.*'{near}'"):
         CoopUCB(2.0, epsilon_c=form)
 
 
 def test_a_number_is_no_form_of_epsilon_c() -> None:
-    with pytest.raises(InputError, match=r"unknown form of epsilon_c '0.3'"):
+    with pytest.raises(InputError, match=r"epsilon_c.*'0\.3'"):
         CoopUCB(2.0, epsilon_c=0.3)  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize("mean", [math.inf, math.nan, "zero"])
 def test_prior_mean_is_finite(mean: Any) -> None:
-    with pytest.raises(InputError, match=r"prior_mean is .*; it must be a finite number"):
+    with pytest.raises(InputError, match=f"prior_mean.* {mean!r}"):
         CoopUCL(2.0, prior_mean=mean)
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, -math.inf, math.nan, "flat"])
 def test_prior_sigma_is_positive(sigma: Any) -> None:
-    with pytest.raises(InputError, match=r"prior_sigma is .*; it must be between 1e-100 and 1e100"):
+    with pytest.raises(InputError, match=f"prior_sigma.* {sigma!r}.*1e-100.*1e100"):
         CoopUCL(2.0, prior_sigma=sigma)
 
 
@@ -76,16 +75,14 @@ def test_needs() -> None:
 
 @pytest.mark.parametrize("told", [{}, {"epsilon_c:closed": 0.5}])
 def test_epsilon_c_must_be_told_in_the_form_asked_for(told: dict[str, float]) -> None:
-    with pytest.raises(
-        InputError, match="inflated-ucb needs epsilon_c:landgren of agent 0; tell it"
-    ):
+    with pytest.raises(InputError, match=r"inflated-ucb.*epsilon_c:landgren.*agent 0"):
         CoopUCB(2.0, "landgren").make_agent(one_view(global_knowledge=told))
 
 
 @pytest.mark.parametrize("policy", [CoopUCB(2.0), CoopUCB2(2.0), CoopUCL(2.0)])
 def test_the_number_of_agents_must_be_told(policy: Policy) -> None:
     view = one_view(num_agents=None, global_knowledge={"epsilon_c:closed": 0.5})
-    with pytest.raises(InputError, match="running-consensus needs the number of agents; tell it"):
+    with pytest.raises(InputError, match=r"running-consensus.*number of agents"):
         policy.make_agent(view)
 
 

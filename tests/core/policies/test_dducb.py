@@ -28,54 +28,54 @@ from ..variants import VARIANTS
 # Settings.
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "eta 1": ({"eta": 1.0}, r"eta is 1.0; it must be a finite number larger than 1"),
-    "eta nan": ({"eta": math.nan}, r"eta is nan; it must be a finite number larger than 1"),
-    "eta infinite": ({"eta": math.inf}, r"eta is inf"),
+    "eta 1": ({"eta": 1.0}, r"\beta.* 1\.0"),
+    "eta nan": ({"eta": math.nan}, r"\beta.* nan"),
+    r"\beta.* inf": ({"eta": math.inf}, "eta is inf"),
     "epsilon at the limit": (
         {"epsilon": 1 / 21},
-        r"epsilon is 0.0476.* \(eta − 1\)/\(7\(eta \+ 1\)\), which is 0.047619 at eta = 2",
+        r"epsilon.* 0\.0476.*0\.047619.*eta = 2",
     ),
-    "epsilon above": ({"epsilon": 0.5}, r"epsilon is 0.5; it must be strictly between"),
-    "epsilon at the limit of eta": ({"eta": 1.5}, r"epsilon is 0.04545.* at eta = 1.5"),
-    "epsilon zero": ({"epsilon": 0.0}, r"epsilon is 0.0; it must be strictly between"),
-    "epsilon nan": ({"epsilon": math.nan}, r"epsilon is nan"),
+    "epsilon above": ({"epsilon": 0.5}, r"epsilon.* 0\.5\b"),
+    "epsilon at the limit of eta": ({"eta": 1.5}, r"epsilon.* 0\.04545.*eta = 1\.5"),
+    "epsilon zero": ({"epsilon": 0.0}, r"epsilon.* 0\.0\b"),
+    "epsilon nan": ({"epsilon": math.nan}, "epsilon.* nan"),
     "bonus zero": (
         {"bonus_factor": 0.0},
-        r"bonus_factor is 0.0; it must be a positive finite number",
+        r"bonus_factor.* 0\.0",
     ),
-    "bonus infinite": ({"bonus_factor": math.inf}, r"bonus_factor is inf"),
+    "bonus infinite": ({"bonus_factor": math.inf}, "bonus_factor.* inf"),
     "budget": (
         {"values_per_message": 0},
-        r"values_per_message is 0; it must be a whole number, at least 1",
+        r"values_per_message.* 0\b",
     ),
-    "steps": ({"mixing_rounds": 0}, r"mixing_rounds is 0; it must be a whole number, at least 1"),
+    "steps": ({"mixing_rounds": 0}, r"mixing_rounds.* 0\b"),
     "neighbors without own": (
         {"neighbor_pulls": True, "own_pulls": False},
-        r"neighbor_pulls=True implies own pulls, but own_pulls=False was set; leave own_pulls on",
+        "neighbor_pulls.*own_pulls=False",
     ),
     "budget and neighbors": (
         {"values_per_message": 4, "neighbor_pulls": True},
-        r"values_per_message=4 cannot be combined with neighbor_pulls or remix",
+        "values_per_message=4.*neighbor_pulls.*remix",
     ),
     "budget and remix": (
         {"values_per_message": 4, "remix": True},
-        r"values_per_message=4 cannot be combined with neighbor_pulls or remix",
+        "values_per_message=4.*neighbor_pulls.*remix",
     ),
-    "agents reversed": ({"num_agents": (9, 5)}, r"num_agents is \(9, 5\); give N, or bounds"),
-    "agents zero": ({"num_agents": 0}, r"num_agents is 0; it must be a whole number"),
-    "agents from zero": ({"num_agents": (0, 5)}, r"num_agents is 0; it must"),
-    "lambda 1": ({"lambda_bound": 1.0}, r"lambda_bound is 1.0; it must be a number in \[0, 1\)"),
-    "lambda negative": ({"lambda_bound": -0.1}, r"lambda_bound is -0.1; it must be a number in"),
+    "agents reversed": ({"num_agents": (9, 5)}, r"num_agents.*\(9, 5\)"),
+    "agents zero": ({"num_agents": 0}, r"num_agents.* 0\b"),
+    "agents from zero": ({"num_agents": (0, 5)}, r"num_agents.* 0\b"),
+    "lambda 1": ({"lambda_bound": 1.0}, r"lambda_bound.* 1\.0\b"),
+    "lambda negative": ({"lambda_bound": -0.1}, r"lambda_bound.* -0\.1"),
     "agents in words": (
         {"num_agents": "estimat"},
-        r"unknown way to find num_agents 'estimat'; known are estimate; did you mean 'estimate'\?",
+        "num_agents.*'estimat'.*'estimate'",
     ),
-    "agents by a heuristic": ({"num_agents": "heuristic"}, r"unknown way to find num_agents"),
+    "agents by a heuristic": ({"num_agents": "heuristic"}, "num_agents.*'heuristic'.*estimate"),
     "lambda in words": (
         {"lambda_bound": "guess"},
-        r"unknown way to find lambda_bound 'guess'; known are estimate, heuristic",
+        "lambda_bound.*'guess'.*estimate, heuristic",
     ),
-    "lambda nan": ({"lambda_bound": math.nan}, r"lambda_bound is nan; it must be a number in"),
+    "lambda nan": ({"lambda_bound": math.nan}, "lambda_bound.* nan"),
 }
 
 
@@ -118,20 +118,16 @@ def test_estimates_need_a_random_word() -> None:
     policy = parse_policy("dducb:num_agents=estimate,lambda_bound=heuristic")
     assert policy == DDUCB(num_agents="estimate", lambda_bound="heuristic")
     assert parse_policy(policy.spelling) == policy
-    with pytest.raises(InputError, match=r"random_word of agent 0 is 0"):
+    with pytest.raises(InputError, match=r"random_word.*agent 0.* 0\b"):
         DDUCB(num_agents="estimate").make_agent(one_view(random_word=0))
 
 
 def test_missing_knowledge_gets_a_sentence() -> None:
-    with pytest.raises(
-        InputError, match=r"staged-mixing needs the number of agents; set num_agents"
-    ):
+    with pytest.raises(InputError, match=r"staged-mixing.*num_agents"):
         DDUCB().make_agent(one_view(num_agents=None))
-    with pytest.raises(
-        InputError, match=r"staged-mixing needs a bound on λ; set lambda_bound or tell"
-    ):
+    with pytest.raises(InputError, match=r"staged-mixing.*lambda_bound"):
         DDUCB().make_agent(one_view(lambda_bound=None))
-    with pytest.raises(InputError, match=r"staged-mixing needs a bound on λ"):
+    with pytest.raises(InputError, match=r"staged-mixing.*lambda_bound"):
         DDUCB(mixing_rounds=3).make_agent(one_view(lambda_bound=None))
 
 
@@ -281,5 +277,5 @@ def test_sigma_scales_the_bonus() -> None:
 def test_a_bound_on_lambda_is_the_setting_or_what_was_told() -> None:
     assert DDUCB(lambda_bound=0.3).known_lambda(0.5) == 0.3
     assert DDUCB().known_lambda(0.5) == 0.5
-    with pytest.raises(InputError, match="staged-mixing needs a bound on λ"):
+    with pytest.raises(InputError, match=r"staged-mixing.*lambda_bound"):
         DDUCB().known_lambda(None)

@@ -156,11 +156,11 @@ def test_several_pulls_at_once_go_through_the_queue() -> None:
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
-        ([0.1, 0.0, 3.0, 1.0], "message from 1 tells of arm 3; arms are numbered 0 to 2"),
-        ([1.5, 0.0, 0.0, 1.0], "message from 1 has tag 1.5, stamp 0 and wish 1; a tag lies"),
+        ([0.1, 0.0, 3.0, 1.0], r"\b1\b.*arm 3\b"),
+        ([1.5, 0.0, 0.0, 1.0], r"\b1\b.*tag 1\.5"),
         ([0.5, 0.5, 0.0, 1.0], "stamp 0.5"),
         ([0.5, 1.0, 0.0, 2.0], "wish 2"),
-        ([0.5, 1.0, 0.0], r"message from 1 has shape \(3,\)"),
+        ([0.5, 1.0, 0.0], r"\b1\b.*\(3,\)"),
     ],
 )
 def test_messages_that_cannot_be(message: list[float], sentence: str) -> None:
@@ -174,13 +174,13 @@ def test_messages_that_cannot_be(message: list[float], sentence: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"best": 3}, "state fields queue and best tells of arm 3"),
-        ({"queue": [1, 9]}, "tells of arm 9"),
-        ({"stamp": -1}, "state field stamp is -1"),
-        ({"open_pulls": [-1, 0, 0]}, "they are never negative"),
-        ({"agent_id": 2}, "state has agent_id 2, but this agent has 0"),
-        ({"policy": "dpe2:family=bernoulli"}, "state has policy"),
-        ({"more": 1}, "state has fields"),
+        ({"best": 3}, "queue.*best.*arm 3"),
+        ({"queue": [1, 9]}, "arm 9"),
+        ({"stamp": -1}, "stamp.*-1"),
+        ({"open_pulls": [-1, 0, 0]}, "open_pulls.*-1"),
+        ({"agent_id": 2}, r"agent_id 2\b.* 0\b"),
+        ({"policy": "dpe2:family=bernoulli"}, "'dpe2:family=bernoulli'"),
+        ({"more": 1}, "'more'"),
     ],
 )
 def test_states_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
@@ -194,5 +194,5 @@ def test_states_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
 
 def test_needs_and_an_unknown_family() -> None:
     assert DPE2().needs == {"random_word"}
-    with pytest.raises(InputError, match="unknown family of rewards 'poisson'"):
+    with pytest.raises(InputError, match="'poisson'"):
         DPE2("poisson")

@@ -154,11 +154,11 @@ def test_late_and_repeated_items() -> None:
 @pytest.mark.parametrize(
     ("message", "sentence"),
     [
-        ([1, 0, 0, 0.5, 0.5], r"shape \(5,\); it must be one vector of 6 finite values per pull"),
-        ([1, 0, 2, 0.5, 0.5, 0.5], "tells of arm 2"),
-        ([1, 3, 0, 0.5, 0.5, 0.5], "in round 3"),
-        ([1, 0, 0, 1.5, 0.5, 0.5], "they lie in 0 to 1"),
-        ([1, 0, 0, 0.5, -0.5, 0.5], "they lie in 0 to 1"),
+        ([1, 0, 0, 0.5, 0.5], r"\(5,\).* 6 "),
+        ([1, 0, 2, 0.5, 0.5, 0.5], r"arm 2\b"),
+        ([1, 3, 0, 0.5, 0.5, 0.5], r"round 3\b"),
+        ([1, 0, 0, 1.5, 0.5, 0.5], "0 to 1"),
+        ([1, 0, 0, 0.5, -0.5, 0.5], "0 to 1"),
         ([1, 0, 0, math.nan, 0.5, 0.5], "finite"),
     ],
 )
@@ -175,8 +175,8 @@ def test_states_that_cannot_be() -> None:
     agent.observe(0, 0.5)
     state = through_json(agent.export_state())
     for changes, sentence in (
-        ({"rounds": -1}, "state field rounds is -1"),
-        ({"items": [[0.0, 0.0, 5.0, 0.5, 0.5, 0.5]]}, "state field items tells of arm 5"),
+        ({"rounds": -1}, "rounds.*-1"),
+        ({"items": [[0.0, 0.0, 5.0, 0.5, 0.5, 0.5]]}, "items.*arm 5"),
     ):
         with pytest.raises(InputError, match=sentence):
             agent.restore_state(state | changes)
@@ -185,8 +185,8 @@ def test_states_that_cannot_be() -> None:
 
 
 def test_bad_settings() -> None:
-    with pytest.raises(InputError, match="hop_limit is -1; it must be a whole number, at least 0"):
+    with pytest.raises(InputError, match=r"hop_limit.*-1"):
         Exp3Coop(-1)
-    with pytest.raises(InputError, match="eta is 0; it must be a positive finite number"):
+    with pytest.raises(InputError, match=r"eta.* 0\b"):
         Exp3Coop(eta=0)
     assert Exp3Coop().needs_common_round

@@ -128,10 +128,10 @@ def test_open_pulls_spread_over_the_arms_held() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"kept": 8}, "tells of arm 8"),
-        ({"phase": 0}, "state field phase is 0"),
-        ({"adviser": 2}, "state field adviser is 2; this agent has 2 neighbours"),
-        ({"adviser": -2}, "state field adviser is -2"),
+        ({"kept": 8}, r"arm 8\b"),
+        ({"phase": 0}, r"phase.* 0\b"),
+        ({"adviser": 2}, r"adviser.* 2\b.* 2 neighbours"),
+        ({"adviser": -2}, "adviser.*-2"),
     ],
 )
 def test_states_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
@@ -143,12 +143,12 @@ def test_states_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
 
 def test_needs_bad_settings_and_messages() -> None:
     assert GosInE().needs == {"num_agents", "random_word"}
-    with pytest.raises(InputError, match="blocking is 1; it must be true or false"):
+    with pytest.raises(InputError, match=r"blocking.* 1\b"):
         GosInE(blocking=1)  # type: ignore[arg-type]  # it is refused
-    with pytest.raises(InputError, match="constant is 0; it must be a positive finite number"):
+    with pytest.raises(InputError, match=r"constant.* 0\b"):
         GosInE(constant=0)
     agent = GosInE().make_agent(one_view(num_arms=8))
-    with pytest.raises(InputError, match="message from 1 tells of arm 8"):
+    with pytest.raises(InputError, match=r"\b1\b.*arm 8\b"):
         agent.receive({1: np.array([8.0])})
-    with pytest.raises(InputError, match="gosine needs the number of agents"):
+    with pytest.raises(InputError, match=r"gosine.*number of agents"):
         GosInE().make_agent(one_view(num_agents=None))

@@ -133,13 +133,13 @@ def test_needs_and_bad_input() -> None:
     assert GossipUCB().needs == {"num_agents"}
     assert FedUCB(1.0, 10).needs == {"num_agents", "secret"}
     assert FedUCB(1.0, 10).parts is None
-    with pytest.raises(InputError, match="epsilon is 0; it must be a positive number, or inf"):
+    with pytest.raises(InputError, match=r"epsilon.* 0\b"):
         FedUCB(0, 10)
-    with pytest.raises(InputError, match="epsilon is -1; it must be a positive number, or inf"):
+    with pytest.raises(InputError, match=r"epsilon.* -1\b"):
         TrackedMeans(epsilon=-1)
-    with pytest.raises(InputError, match="horizon is 0"):
+    with pytest.raises(InputError, match=r"horizon.* 0\b"):
         FedUCB(1.0, 0)
-    with pytest.raises(InputError, match="pairs is 1; it must be true or false"):
+    with pytest.raises(InputError, match=r"pairs.* 1\b"):
         TrackedMeans(pairs=1)  # type: ignore[arg-type]  # it is refused
-    with pytest.raises(InputError, match="needs the number of agents"):
+    with pytest.raises(InputError, match="number of agents"):
         machine(TrackedMeans(pairs=True), one_view(num_agents=None))

@@ -79,21 +79,21 @@ def test_flags_are_bits() -> None:
 
 def test_bad_input() -> None:
     for horizon in (1, 2.5):
-        with pytest.raises(InputError, match=r"horizon is .*; it must be a whole number, at least"):
+        with pytest.raises(InputError, match=f"horizon.* {horizon!r}"):
             GSE(horizon)  # type: ignore[arg-type]  # it is refused
     for up in (0, 1.1):
-        with pytest.raises(InputError, match="it must be a number above 0, and at most 1"):
+        with pytest.raises(InputError, match=f"up.* {up!r}"):
             GSE(10, up)
-    with pytest.raises(InputError, match="spread is 0"):
+    with pytest.raises(InputError, match=r"spread.* 0\b"):
         GSE(10, spread=0)
     assert GSE(10, 1.0, 1.0).needs == {"num_agents"}
     agent = GSE(10).make_agent(one_view())
     for flags in (-1.0, 0.5, 2.0**52):
-        with pytest.raises(InputError, match="they are whole numbers below 2"):
+        with pytest.raises(InputError, match="flags"):
             agent.receive({1: np.array([0.0, 0.0, flags])})
     state = through_json(agent.export_state())
     with pytest.raises(InputError, match="leaves no arm"):
         agent.restore_state(state | {"out": [True, True]})
-    with pytest.raises(InputError, match="counts are never negative"):
+    with pytest.raises(InputError, match=r"counts.*negative"):
         agent.restore_state(state | {"counts": [-1.0, 0.0]})
     agent.restore_state(state)

@@ -48,5 +48,5 @@ def test_a_liar_believes_its_own_pulls_alone_and_one_arm_leaves_nothing_to_tell(
 def test_bad_input() -> None:
     with pytest.raises(InputError, match="attack 'rise'"):
         Liar("rise")
-    with pytest.raises(InputError, match="mean is inf; it must be a finite number"):
+    with pytest.raises(InputError, match=r"mean.* inf"):
         Liar(mean=float("inf"))

@@ -113,23 +113,23 @@ def test_restarts_in_the_middle_of_trouble_change_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_settings(kind: Any) -> None:
-    with pytest.raises(InputError, match="unknown family of rewards 'normal'"):
+    with pytest.raises(InputError, match="'normal'"):
         kind("normal")
-    with pytest.raises(InputError, match=r"unknown way to know sigma 'estimated'; .* 'estimate'"):
+    with pytest.raises(InputError, match=r"sigma.*'estimated'.*'estimate'"):
         kind(sigma="estimated")
 
 
-@pytest.mark.parametrize("kind", [TreeUCB, FloodUCB, LedgerUCB])
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.inf, math.nan])
-def test_a_bonus_that_is_no_bonus(kind: Any, constant: float) -> None:
-    with pytest.raises(InputError, match=r"constant is .*; it must be a positive finite number"):
-        kind(constant)
+def test_a_bonus_that_is_no_bonus(constant: float) -> None:
+    for kind in (TreeUCB, FloodUCB, LedgerUCB):
+        with pytest.raises(InputError, match=f"constant.* {constant!r}"):
+            kind(constant)
 
 
 @pytest.mark.parametrize("policy", [GossipTS(), TreeTS(), TreeUCB(), LedgerUCB()], ids=NAME)
 def test_a_random_word_must_be_told(policy: Policy) -> None:
     assert policy.needs == {"random_word"}
-    with pytest.raises(InputError, match="random_word of agent 0 is 0; this policy needs 64"):
+    with pytest.raises(InputError, match=r"random_word.*agent 0.* 0\b"):
         policy.make_agent(one_view(random_word=0))
 
 

@@ -14,7 +14,7 @@ from ..fleet import GRAPHS, drive, gossip_matrix, make_agent, make_agents, rewar
 
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.inf, math.nan])
 def test_a_bonus_that_is_no_bonus(constant: float) -> None:
-    sentence = r"constant is .*; it must be a positive finite number"
+    sentence = f"constant.* {constant!r}"
     with pytest.raises(InputError, match=sentence):
         UCBNetwork(constant)
     with pytest.raises(InputError, match=sentence):
@@ -23,7 +23,7 @@ def test_a_bonus_that_is_no_bonus(constant: float) -> None:
 
 @pytest.mark.parametrize("hop_limit", [0, -1, 1.0, True, math.inf, None])
 def test_hop_limits_are_whole_numbers_from_one(hop_limit: Any) -> None:
-    with pytest.raises(InputError, match=r"hop_limit is .*; it must be a whole number, at least 1"):
+    with pytest.raises(InputError, match=f"hop_limit.* {hop_limit!r}"):
         MPUCB(hop_limit)
 
 

@@ -33,15 +33,15 @@ from ..fleet import (
     ("family", "near"), [("gausian", "gaussian"), ("normal", None), ("bernouli", "bernoulli")]
 )
 def test_unknown_families_get_the_nearest(kind: Any, family: str, near: str | None) -> None:
-    hint = rf"did you mean '{near}'\?" if near else "choose one of these"
-    with pytest.raises(InputError, match=rf"unknown family of rewards '{family}'; .*; {hint}"):
+    hint = f".*'{near}'" if near else ""
+    with pytest.raises(InputError, match=f"'{family}'{hint}"):
         kind(family)
 
 
 @pytest.mark.parametrize("policy", [DecTS(), DecTS("bernoulli"), DecBayesUCB()])
 def test_the_number_of_agents_must_be_told(policy: Policy) -> None:
     assert policy.needs == {"num_agents"}
-    with pytest.raises(InputError, match="running-consensus needs the number of agents; tell it"):
+    with pytest.raises(InputError, match=r"running-consensus.*number of agents"):
         policy.make_agent(one_view(num_agents=None))
 
 

@@ -149,18 +149,18 @@ def test_noise_is_never_smaller_than_was_asked_for() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="epsilon is 0; it must be a positive number, or inf"):
+    with pytest.raises(InputError, match=r"epsilon.* 0\b"):
         Private(0, 10)
-    with pytest.raises(InputError, match="horizon is 0; it must be a whole number, at least 1"):
+    with pytest.raises(InputError, match=r"horizon.* 0\b"):
         Private(1.0, 0)
-    with pytest.raises(InputError, match="secret of agent 0 has 0 bytes; private needs 32 random"):
+    with pytest.raises(InputError, match=r"secret.*agent 0.* 0 bytes.*32"):
         Private(1.0, 10).make(one_view(secret=b""))
     one = tap(1.0, 1)
     one.drawn(0, 0.5, NOTHING)
-    with pytest.raises(InputError, match="arm 0 was pulled more than 1 times, for which"):
+    with pytest.raises(InputError, match=r"arm 0\b.* 1 times"):
         one.drawn(0, 0.5, NOTHING)
     assert one.counts.tolist() == [1, 0]
-    with pytest.raises(InputError, match=r"state field counts is \[2, 0\]; they go from 0 to 1"):
+    with pytest.raises(InputError, match=r"counts.*\[2, 0\].*0 to 1"):
         one.restore_state({"counts": [2, 0], "life": 0})
-    with pytest.raises(InputError, match="state field life is -1; it has 64 bits"):
+    with pytest.raises(InputError, match=r"life.*-1.*64"):
         one.restore_state({"counts": [1, 0], "life": -1})

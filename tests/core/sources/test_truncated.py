@@ -42,8 +42,8 @@ def test_any_rewards_are_truncated_and_a_restart_changes_nothing() -> None:
 
 
 def test_bad_input() -> None:
-    with pytest.raises(InputError, match="limit is 0; it must be a positive finite number"):
+    with pytest.raises(InputError, match=r"limit.* 0\b"):
         Truncated(0)
     for moment in (1, 2.1):
-        with pytest.raises(InputError, match=r"it must be a number above 1, and at most 2"):
+        with pytest.raises(InputError, match=f"moment.* {moment!r}"):
             Truncated(1.0, moment)

@@ -93,9 +93,9 @@ def test_time_passes_without_a_trace_unless_registers_decay() -> None:
         ([1.0, 0.0, 1.0, 2.0], True, ""),
         ([1.0 + 1e-12, -1e-12, 1.0, 2.0], True, ""),
         ([9.0, -9.0, 1.0, 2.0], False, ""),
-        ([1.0, 0.0, -1.0, 2.0], False, "pulls [-1.0, 2.0], which are never negative"),
-        ([1.1, 0.0, 1.0, 2.0], True, "rewards [1.1, 0.0] for [1.0, 2.0] pulls; each reward"),
-        ([0.0, -0.1, 1.0, 2.0], True, "rewards [0.0, -0.1] for [1.0, 2.0] pulls; each reward"),
+        ([1.0, 0.0, -1.0, 2.0], False, "pulls [-1.0, 2.0]"),
+        ([1.1, 0.0, 1.0, 2.0], True, "rewards [1.1, 0.0] for [1.0, 2.0]"),
+        ([0.0, -0.1, 1.0, 2.0], True, "rewards [0.0, -0.1] for [1.0, 2.0]"),
         ([[1.0, 0.0, 1.0, 2.0], [3.0, 0.0, 1.0, 2.0]], True, "rewards [[1.0, 0.0], [3.0, 0.0]]"),
     ],
 )
@@ -162,7 +162,7 @@ def test_two_sets_of_pulls_add_up(some: Any, more: Any, squares: str) -> None:
 
 @pytest.mark.parametrize("squares", [True, None, "arm"])
 def test_squares_are_one_of_three(squares: Any) -> None:
-    with pytest.raises(InputError, match=r"unknown setting of squares .*; known are arms, none, "):
+    with pytest.raises(InputError, match=f"squares.*{squares}.*arms, none, pooled"):
         ArmSums(squares)
 
 

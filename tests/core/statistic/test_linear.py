@@ -97,15 +97,15 @@ def test_rewards_in_0_to_1_are_believed(told: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "bounded", "phrase"),
     [
-        ([0, 0, 0, 0, 0, -1.0], False, "pulls or squared features below 0"),
-        ([0, 0, -1.0, 0, 0, 1], False, "pulls or squared features below 0"),
-        ([0, 0, float("nan"), 0, 0, 1], False, "pulls or squared features below 0"),
-        ([3.0, 0, 4.0, 0, 1.0, 1], True, "rewards times features of up to 3, where .* allow 2"),
-        ([float("nan"), 0, 0, 0, 0, 1], False, "sums that are not finite"),
-        ([0, 0, 1.0, float("inf"), 1.0, 1], False, "sums that are not finite"),
-        ([0, 0, 1.0, -1.1, 1.0, 1], False, "products of features that no pulls have together"),
+        ([0, 0, 0, 0, 0, -1.0], False, "pulls.* below 0"),
+        ([0, 0, -1.0, 0, 0, 1], False, "pulls.* below 0"),
+        ([0, 0, float("nan"), 0, 0, 1], False, "pulls.* below 0"),
+        ([3.0, 0, 4.0, 0, 1.0, 1], True, r"rewards.* 3\b.* 2\b"),
+        ([float("nan"), 0, 0, 0, 0, 1], False, "sums.*finite"),
+        ([0, 0, 1.0, float("inf"), 1.0, 1], False, "sums.*finite"),
+        ([0, 0, 1.0, -1.1, 1.0, 1], False, "products of features"),
         # Each is possible by itself, but not both rewards with features that are opposites.
-        ([0.9, 0.9, 1.0, -1.0, 1.0, 1], True, "products of features that no pulls have together"),
+        ([0.9, 0.9, 1.0, -1.0, 1.0, 1], True, "products of features"),
     ],
 )
 def test_what_no_pulls_can_have_made(values: Any, bounded: bool, phrase: str) -> None:
@@ -160,16 +160,16 @@ def test_a_context_joins_the_estimate() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(InputError, match="how many there are was not told; play it on a problem"):
+    with pytest.raises(InputError, match="features"):
         LinearSums().registers(2)
-    with pytest.raises(InputError, match="disjoint is 1; it must be true or false"):
+    with pytest.raises(InputError, match=r"disjoint.* 1\b"):
         LinearSums(1)  # type: ignore[arg-type]  # it is refused
-    with pytest.raises(InputError, match="features is -1; it must be a whole number"):
+    with pytest.raises(InputError, match=r"features.* -1\b"):
         LinearSums().with_features(-1)
     registers = made()
     values = registers.zeros()
-    with pytest.raises(InputError, match="the pull of arm 1 has no features; tell its context"):
+    with pytest.raises(InputError, match=r"arm 1\b.*context"):
         registers.record(values, 1, 2.0)
-    with pytest.raises(InputError, match="the pull of arm 1 has no features"):
+    with pytest.raises(InputError, match=r"arm 1\b.*context"):
         registers.add(values, 1, 2.0)
     assert not values.any()

@@ -19,7 +19,7 @@ def test_a_matrix_without_wishes_is_every_part_on_the_whole_suite() -> None:
     assert plan.scenarios == tuple(
         one for one in SCENARIOS if not one.is_world and not one.in_context
     )
-    with pytest.raises(InputError, match="scenario linear has features, at which no index"):
+    with pytest.raises(InputError, match="scenario linear"):
         make_matrix(["linear"])
     assert {name.partition(":")[0] for name in plan.aggregations} == {
         *(part.name for part in AGGREGATIONS), "central-totals",
@@ -69,9 +69,9 @@ def test_what_only_the_reference_engine_plays_is_left_out() -> None:
     ("wish", "sentence"),
     [
         ({"scenarios": ["cycle-10"]}, "unknown scenario 'cycle-10'"),
-        ({"runs": 0}, "runs is 0; it must be a whole number, at least 1"),
+        ({"runs": 0}, r"runs.* 0\b"),
         ({"aggregations": ["trees"]}, "unknown aggregation 'trees'"),
-        ({"indices": ["ucb", "ucb"]}, r"policy local-sums\*ucb was given twice"),
+        ({"indices": ["ucb", "ucb"]}, r"local-sums\*ucb.*twice"),
     ],
 )
 def test_bad_wishes(wish: dict[str, object], sentence: str) -> None:

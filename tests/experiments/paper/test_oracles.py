@@ -53,9 +53,7 @@ def test_comparison_takes_what_the_oracle_has() -> None:
 
 def test_a_check_that_says_nothing_is_refused() -> None:
     require_oracle(["cycle-200", "grid-100"], 2, ORACLE)
-    with pytest.raises(
-        InputError, match=r"nothing to check cycle-200 against; .*those of cycle-100"
-    ):
+    with pytest.raises(InputError, match=r"cycle-200.*cycle-100"):
         require_oracle(["cycle-200"], 10, ORACLE)
-    with pytest.raises(InputError, match="runs is 1; a check needs at least 2"):
+    with pytest.raises(InputError, match=r"runs.* 1\b.* 2\b"):
         require_oracle(["cycle-100"], 1, ORACLE)

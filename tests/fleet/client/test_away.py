@@ -78,7 +78,7 @@ def test_mistakes_are_raised_all_the_same(make: Make) -> None:
 
 def fail(client: Any, calls: int = 3) -> None:
     for _ in range(calls):
-        with pytest.raises(UnreachableError, match="no agent answered at"):
+        with pytest.raises(UnreachableError, match="no agent answered"):
             client.observe("x", 1.0)
 
 
@@ -95,7 +95,7 @@ def test_after_three_failures_calls_end_at_once(make: Make, nobody: str) -> None
                 taken.append(time.monotonic() - began)
             assert sum(taken) < 0.4 * 40 / 4
             assert sorted(taken)[30] < 0.02, "only the call that begins a probe takes longer"
-            with pytest.raises(UnreachableError, match="calls fail at once until it answers"):
+            with pytest.raises(UnreachableError, match="until it answers"):
                 client.observe("x", 1.0)
 
 

@@ -53,9 +53,9 @@ def test_refusals_are_raised_as_the_agent_raises_them(make: Make) -> None:
     now = [0.0]
     agent = StandIn(max_open=1, lifetime=30, clock=lambda: now[0])
     with running(agent) as server, make(server.address) as client:
-        with pytest.raises(UnknownTicketError, match="no ticket 'x'"):
+        with pytest.raises(UnknownTicketError, match="'x'"):
             client.observe("x", 1)
-        with pytest.raises(InputError, match="did you mean 'blue'"):
+        with pytest.raises(InputError, match="'blue'"):
             client.choose(["bleu"])
         ticket = client.choose().ticket
         with pytest.raises(TooManyTicketsError, match="tickets are open") as caught:
@@ -72,7 +72,7 @@ def test_refusals_are_raised_as_the_agent_raises_them(make: Make) -> None:
 
 @pytest.mark.parametrize("reward", [float("nan"), float("inf")])
 def test_a_reward_is_finite(server: ApiServer, make: Make, reward: float) -> None:
-    with make(server.address) as client, pytest.raises(InputError, match="finite number, got"):
+    with make(server.address) as client, pytest.raises(InputError, match="finite"):
         client.observe("x", reward)
 
 
@@ -89,7 +89,7 @@ def test_a_token_is_shown(make: Make) -> None:
     with running(StandIn(), token=KEY) as server:
         with make(server.address, KEY) as client:
             assert client.ready() is None
-        with make(server.address) as client, pytest.raises(InputError, match="token is needed"):
+        with make(server.address) as client, pytest.raises(InputError, match="token"):
             client.health()
 
 
@@ -134,7 +134,7 @@ def test_a_restarted_agent_is_found_again(tmp_path: Path, make: Make) -> None:
 def test_nobody_there_is_a_sentence_in_time(tmp_path: Path, make: Make) -> None:
     began = time.monotonic()
     with make(f"unix:{tmp_path}/api.sock", timeout=0.2) as client:
-        with pytest.raises(UnreachableError, match=r"no agent answered at .* within 0\.2 s \("):
+        with pytest.raises(UnreachableError, match=r"0\.2 s"):
             client.choose()
         assert "is it running there?" in client.ready()
     assert time.monotonic() - began < 5
@@ -146,7 +146,7 @@ HEALTHY = answer("200 OK", b'{"id": "x"}')
 @pytest.mark.parametrize(
     ("reply", "error", "words"),
     [
-        (answer("200 OK", b"<html>"), UnreachableError, "is no agent: its answer, status 200"),
+        (answer("200 OK", b"<html>"), UnreachableError, "status 200"),
         (answer("404 Not Found", b"[]"), UnreachableError, "is no agent"),
         (answer("500 No", b'{"error": "the disk is full"}'), UnavailableError, "disk is full"),
         (answer("418 Teapot", b"{}"), InputError, "the agent answered 418"),

@@ -31,14 +31,14 @@ def test_choices_and_estimates_take_a_context(make: Make) -> None:
         assert client.arms(REQUEST) != client.arms()
         for context, sentence in (
             ({"hour": 13}, "context has no 'country'"),
-            ({**REQUEST, "hour": float("nan")}, "feature 'hour' is nan; features are finite"),
-            ([1.0], r"a context is an object of features by name, got \[1.0\]"),
+            ({**REQUEST, "hour": float("nan")}, "'hour'.* nan"),
+            ([1.0], r"\[1\.0\]"),
         ):
             with pytest.raises(InputError, match=sentence):
                 client.choose(None, context)
             with pytest.raises(InputError, match=sentence):
                 client.arms(context)
-        with pytest.raises(InputError, match="there is no context"):
+        with pytest.raises(InputError, match="context"):
             client.choose()
     assert service.replica.tickets.next_number == 2
 

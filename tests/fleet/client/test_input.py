@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from ..api.stand_in import StandIn
 from .driving import Make, answer, scripted
 
 ALLOWED: list[tuple[Any, str]] = [
-    ("blue", "allowed is a list of options, got 'blue'; put it in brackets"),
-    (7, "allowed is a list of options, got 7; name some, or leave it out"),
-    ([], "allowed is an empty list; name at least one option, or leave it out"),
-    (["blue", None], "allowed lists options by name, got None; use strings"),
-    (["blue", "red", "blue"], "allowed lists 'blue' more than once; name each option once"),
-    (["x" * 10_000] * 2, f"allowed lists '{'x' * 99}… more than once; name each option once"),
+    ("blue", "'blue'.*brackets"),
+    (7, r"allowed.* 7\b"),
+    ([], "empty"),
+    (["blue", None], "None"),
+    (["blue", "red", "blue"], "'blue'"),
+    (["x" * 10_000] * 2, f"'{'x' * 99}…"),
 ]
 REWARDS: list[Any] = [None, "1", b"1", [1.0], float("nan"), float("inf"), 10**400, 1j, object]
 TICKETS: list[Any] = [None, 17, b"ticket-1", Choice("ticket-1", "blue")]
@@ -34,10 +35,9 @@ def test_allowed_is_a_list_of_different_names(make: Make, allowed: Any, sentence
     with (
         running(agent) as server,
         make(server.address, default="blue") as client,
-        pytest.raises(InputError) as caught,
+        pytest.raises(InputError, match=sentence),
     ):
         client.choose(allowed)
-    assert str(caught.value) == sentence
     assert not agent.made
 
 
@@ -46,7 +46,7 @@ def test_a_reward_is_a_finite_number(make: Make, reward: Any) -> None:
     agent = StandIn()
     with running(agent) as server, make(server.address) as client:
         ticket = client.choose().ticket
-        with pytest.raises(InputError, match=r"^a reward is a finite number, got .*; hand in a"):
+        with pytest.raises(InputError, match=f"reward.*{re.escape(repr(reward)[:20])}"):
             client.observe(ticket, reward)
         assert not agent.settled
         assert client.observe(ticket, 1).reward == 1.0
@@ -60,11 +60,8 @@ def test_whatever_is_a_number_is_a_reward(server: ApiServer, make: Make, reward:
 
 @pytest.mark.parametrize("ticket", TICKETS)
 def test_a_ticket_is_a_string(server: ApiServer, make: Make, ticket: Any) -> None:
-    with make(server.address) as client, pytest.raises(InputError) as caught:
+    with make(server.address) as client, pytest.raises(InputError, match=re.escape(repr(ticket))):
         client.observe(ticket, 1.0)
-    assert str(caught.value) == (
-        f"a ticket is a string, got {ticket!r}; hand in the one that came with the choice"
-    )
 
 
 @pytest.mark.parametrize("allowed", [{"blue": 1, "red": 2}, ("blue", "red"), {"blue", "red"}])
@@ -78,7 +75,7 @@ def test_an_answer_that_no_agent_gives(make: Make, body: bytes) -> None:
     listening, thread = scripted(answer("200 OK", body))
     host, port = listening.getsockname()
     with listening, make(f"{host}:{port}") as client:
-        with pytest.raises(UnreachableError, match=r"is no agent: its answer, status 200, "):
+        with pytest.raises(UnreachableError, match="status 200"):
             client.choose()
         thread.join()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,57 +50,52 @@ def test_others_are_named() -> None:
     more = [{"id": "shop-2", "address": "host-2:7402"}, {"id": "mill", "address": "mill:1"}]
     text, found = compare_files([node(1, ("neighbors", more)), node(2)], now=NOW)
     assert found == []
-    assert "not compared, since no file tells of them: mill" in text
+    assert "mill" in text
 
 
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("arms", ["red", "blue"], "arms is ['red', 'blue'], but 1.toml has ['red', 'green', 'bl"),
-        ("rounds_per_second", 5, "rounds_per_second is 5.0, but 1.toml has 20.0"),
-        ("policy", "tree-ts", "policy is 'tree-ts', but 1.toml has 'flood-ts'"),
+        ("arms", ["red", "blue"], r"arms.*\['red', 'blue'\].*1\.toml.*\['red', 'green'"),
+        ("rounds_per_second", 5, r"rounds_per_second.* 5\.0.*1\.toml.* 20\.0"),
+        ("policy", "tree-ts", r"policy.*'tree-ts'.*1\.toml.*'flood-ts'"),
     ],
 )
 def test_other_clusters(key: str, value: Any, sentence: str) -> None:
     (found,) = problems(node(1), node(2, (f"cluster.{key}", value)))
-    assert f"2.toml: [cluster] {sentence}" in found
-    assert found.endswith("it must be the same on all nodes")
+    assert re.search(rf"2\.toml.*\[cluster\] {sentence}", found)
+    assert "same on all nodes" in found
 
 
 def test_another_epoch() -> None:
     epoch = spoiled()["cluster"]["epoch"].replace(year=2025)
     (found,) = problems(node(1), node(2, ("cluster.epoch", epoch)))
-    assert "epoch is 2025-01-31T12:00:00+00:00, but 1.toml has 2026-01-31T12:00:00+00:00" in found
+    assert re.search(r"epoch.* 2025-01-31T12:00:00\+00:00.*1\.toml.* 2026-01-31T12:00", found)
 
 
 def test_links_of_one_end() -> None:
-    assert problems(node(1), node(2, ("neighbors", []))) == [
-        "2.toml: [[neighbors]] has no shop-1, whose neighbour shop-2 is; add it"
-    ]
+    (found,) = problems(node(1), node(2, ("neighbors", [])))
+    assert re.search(r"2\.toml.*\[\[neighbors\]\].*shop-1", found)
 
 
 def test_other_ports() -> None:
-    assert problems(node(1), node(2, ("node.listen", "0.0.0.0:0"))) == [
-        "1.toml: neighbour shop-2 is at host-2:7402, but 2.toml listens on 0.0.0.0:0; "
-        "the ports must be the same"
-    ]
+    (found,) = problems(node(1), node(2, ("node.listen", "0.0.0.0:0")))
+    assert re.search(r"1\.toml.*shop-2.* host-2:7402.*2\.toml.* 0\.0\.0\.0:0", found)
 
 
 def test_the_same_name_twice() -> None:
     third = Path("3.toml")
     third.write_text(node(2).read_text())
-    assert problems(node(1), node(2), third) == [
-        "3.toml: [node] id is shop-2, as in 2.toml; give every node a name"
-    ]
+    (found,) = problems(node(1), node(2), third)
+    assert re.search(r"3\.toml.*\[node\] id.* shop-2.*2\.toml", found)
 
 
 def test_files_that_are_wrong_by_themselves() -> None:
     bad = node(2, ("node.id", "Shop"), ("cluster.name", ""))
     text, found = compare_files([node(1), bad, Path("none.toml")], now=NOW)
-    assert [line.partition(";")[0] for line in found] == [
-        "2.toml: [cluster] name is ''",
-        "2.toml: [node] id is 'Shop'",
-        "cannot read none.toml: No such file or directory",
-    ]
+    name, own, missing = found
+    assert re.search(r"2\.toml.*\[cluster\] name.* ''", name)
+    assert re.search(r"2\.toml.*\[node\] id.* 'Shop'", own)
+    assert re.search(r"none\.toml.*No such file", missing)
     assert text.startswith("nodes shop-1 of cluster shop\nnot compared")
     assert compare_files([bad], now=NOW)[0] == ""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,19 +22,17 @@ LOCAL: tuple[tuple[str, Any], ...] = (
 def test_an_epoch_in_the_future() -> None:
     made(("cluster.epoch", datetime.fromtimestamp(NOW, UTC)))
     (found,) = problems(("cluster.epoch", datetime.fromtimestamp(NOW + 1, UTC)))
-    assert "epoch 2026-06-01T00:00:01+00:00 lies in the future; it is 2026-06-01T00:00:00" in found
+    assert "2026-06-01T00:00:01+00:00" in found
 
 
 def test_rewards_must_be_declared() -> None:
     (found,) = problems(("cluster.reward_range", REMOVED))
-    assert found.startswith("[cluster] has neither reward_range nor sigma; give")
+    assert "neither reward_range nor sigma" in found
     made(("cluster.reward_range", REMOVED), ("cluster.sigma", 3.0))
     made(("cluster.sigma", 3.0))
     changes = (("cluster.reward_range", REMOVED), ("cluster.sigma", 3.0))
     (found,) = problems(*changes, ("cluster.policy", "tree-ts:family=bernoulli"))
-    assert (
-        "tree-ts:family=bernoulli is for rewards in [0, 1], but there is no reward_range" in found
-    )
+    assert "tree-ts:family=bernoulli" in found
 
 
 @pytest.mark.parametrize(
@@ -62,17 +61,17 @@ def test_what_policies_are_told(
 @pytest.mark.parametrize(
     ("policy", "num_agents", "lambda_bound", "sentences"),
     [
-        ("dducb", None, 0.9, ['no num_agents, which policy dducb needs; give it, or "estimate"']),
-        ("dducb", 8, None, ['no lambda_bound, which policy dducb needs; give it, or "estimate"']),
-        ("dducb", None, None, ["has no num_agents", "has no lambda_bound"]),
-        ("dducb:num_agents=8", 8, 0.9, ["num_agents is 8, but policy dducb:num_agents=8 takes no"]),
-        ("dec-ts", None, None, ["has no num_agents, which policy dec-ts needs; give it"]),
-        ("dec-ts", "estimate", None, ["num_agents cannot be estimated for policy dec-ts; give a"]),
-        ("dec-ts", 8, 0.5, ["lambda_bound is 0.5, but policy dec-ts takes none; remove it"]),
-        ("flood-ts", 8, None, ["num_agents is 8, but policy flood-ts takes none; remove it"]),
-        ("tree-ts", None, "estimate", ["lambda_bound is 'estimate', but policy tree-ts takes no"]),
-        ("dec-ts", 2, None, ["num_agents is 2; it must be at least 3, this node and its neighbo"]),
-        ("dec-ts", 1001, None, ["and at most max_agents, which is 1000"]),
+        ("dducb", None, 0.9, [r'num_agents.*\bdducb\b.*"estimate"']),
+        ("dducb", 8, None, [r'lambda_bound.*\bdducb\b.*"estimate"']),
+        ("dducb", None, None, ["num_agents", "lambda_bound"]),
+        ("dducb:num_agents=8", 8, 0.9, [r"num_agents.* 8\b.*dducb:num_agents=8"]),
+        ("dec-ts", None, None, ["num_agents.*dec-ts"]),
+        ("dec-ts", "estimate", None, ["num_agents.*dec-ts"]),
+        ("dec-ts", 8, 0.5, [r"lambda_bound.* 0\.5.*dec-ts"]),
+        ("flood-ts", 8, None, [r"num_agents.* 8\b.*flood-ts"]),
+        ("tree-ts", None, "estimate", ["lambda_bound.*'estimate'.*tree-ts"]),
+        ("dec-ts", 2, None, [r"num_agents.* 2\b.* 3\b"]),
+        ("dec-ts", 1001, None, [r"max_agents.* 1000\b"]),
     ],
 )
 def test_what_policies_are_not_told(
@@ -83,28 +82,26 @@ def test_what_policies_are_not_told(
     found = problems(("cluster.policy", policy), *changes)
     assert len(found) == len(sentences)
     for text, sentence in zip(found, sentences, strict=True):
-        assert sentence in text
+        assert re.search(sentence, text)
 
 
 def test_more_neighbours_than_agents() -> None:
     made(("cluster.max_agents", 3))
     (found,) = problems(("cluster.max_agents", 2))
-    assert "max_agents is 2, but this node and its neighbours are 3; raise it" in found
+    assert "max_agents is 2" in found
 
 
 def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert problems(("neighbors.1.id", "shop-1")) == [
-        "node shop-1 is its own neighbour; remove it from [[neighbors]]"
-    ]
+    (found,) = problems(("neighbors.1.id", "shop-1"))
+    assert re.search(r"shop-1\b.*\[\[neighbors\]\]", found)
     monkeypatch.setattr(consistency, "agent_number", lambda name: len(name))
-    found = problems(("neighbors.1.id", "mill"))
-    assert found == ["the names shop-1 and shop-2 have the same number 6; give one of the two anoth"
-                     "er name"]  # fmt: skip
+    (found,) = problems(("neighbors.1.id", "mill"))
+    assert re.search(r"shop-1 and shop-2.* 6\b", found)
 
 
 def test_without_tls() -> None:
     (found,) = problems(*LOCAL)
-    assert found.startswith("there is no [tls], so anybody could take part")
+    assert found.startswith("no [tls]")
     assert made(*LOCAL, insecure=True).tls is None
     assert made(insecure=True).tls is not None
 
@@ -112,24 +109,24 @@ def test_without_tls() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
-        ("node.listen", "0.0.0.0:7400", "[node] listen is 0.0.0.0:7400, which others can reach"),
-        ("node.listen", "[::]:7400", "[node] listen is [::]:7400, which others can reach"),
-        ("neighbors.0.address", "10.0.0.2:1", "address of neighbour shop-2 is 10.0.0.2:1, which"),
-        ("neighbors.0.address", "localhost.example:1", "localhost.example:1, which others can"),
-        ("node.api", "10.0.0.1:8400", "[node] api is 10.0.0.1:8400, which others can reach, and "),
+        ("node.listen", "0.0.0.0:7400", r"\[node\] listen.* 0\.0\.0\.0:7400"),
+        ("node.listen", "[::]:7400", r"\[node\] listen.* \[::\]:7400"),
+        ("neighbors.0.address", "10.0.0.2:1", r"shop-2.* 10\.0\.0\.2:1"),
+        ("neighbors.0.address", "localhost.example:1", r"localhost\.example:1"),
+        ("node.api", "10.0.0.1:8400", r"\[node\] api.* 10\.0\.0\.1:8400"),
     ],
 )
 def test_without_tls_on_many_machines(place: str, value: str, sentence: str) -> None:
     more = ("node.token_file", "token")
     (found,) = problems(*LOCAL, more, (place, value), insecure=True)
-    assert sentence in found
+    assert re.search(sentence, found)
     assert "there is no [tls]" in found
 
 
 def test_an_api_for_others() -> None:
     api = ("node.api", "0.0.0.0:8400")
     (found,) = problems(api)
-    assert "which others can reach; give a token_file or [api_tls], or choose an address" in found
+    assert "token_file or [api_tls]" in found
     made(api, ("node.token_file", "token"))
     made(api, ("api_tls", {"ca": "a", "certificate": "b", "key": "c"}))
     for private in ("127.0.0.1:0", "[::1]:8400", "unix:/run/agent.sock"):
@@ -138,7 +135,7 @@ def test_an_api_for_others() -> None:
 
 def test_a_document_that_nobody_could_have_signed() -> None:
     (found,) = problems(("document", {"file": "cluster.toml"}))
-    assert "[document] has a file, but no operators" in found
+    assert "[document]" in found
     key = f"ed25519:{'0' * 64}"
     assert made(("document", {"file": "cluster.toml", "operators": [key]})).document.operators
 
@@ -146,7 +143,7 @@ def test_a_document_that_nobody_could_have_signed() -> None:
 def test_the_path_of_a_socket_is_short() -> None:
     made(("node.api", "unix:/run/" + "x" * 98))
     (found,) = problems(("node.api", "unix:/run/" + "x" * 99))
-    assert found.endswith("is longer than 103 bytes; shorten the path")
+    assert "103 bytes" in found
 
 
 @pytest.mark.parametrize("policy", ["flood-ts", "flood-ucb", "tree-ts", "gossip-ts"])
@@ -160,29 +157,27 @@ def test_policies_that_may_forget(policy: str) -> None:
     [
         (
             {"policy": "dec-ts", "num_agents": 3},
-            "half_life is 2 h, but policy dec-ts cannot forget by the clock; leave it out, or take "
-            "a policy on pull-mixing, tree-sums, flooded-totals, such as flood-ts",
+            "half_life.* 2 h.*dec-ts.*pull-mixing, tree-sums, flooded-totals",
         ),
         (
             {"policy": "dducb", "num_agents": 3, "lambda_bound": 0.9},
-            "policy dducb cannot forget by the clock",
+            r"\bdducb\b.*clock",
         ),
         (
             {"policy": "tree-ts:lazy=0.5"},
-            "half_life is 2 h, but with policy tree-ts:lazy=0.5 lazy is 0.5 where older pulls are",
+            r"half_life.* 2 h.*lazy.* 0\.5",
         ),
         (
             {"half_life": "4s"},
-            "half_life is 4 s, but agents that end 20 rounds a second would forget faster than "
-            "they hear; give at least 5 s, or raise rounds_per_second",
+            "half_life.* 4 s.* 5 s.*rounds_per_second",
         ),
-        ({"half_life": 2}, "half_life is 2; it must be a number and a unit in quotes"),
+        ({"half_life": 2}, r"half_life.* 2\b"),
     ],
 )
 def test_half_lives_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
     given = {"half_life": "2h"} | changes
     (found,) = problems(*((f"cluster.{key}", value) for key, value in given.items()))
-    assert sentence in found
+    assert re.search(sentence, found)
 
 
 AUTO: tuple[tuple[str, Any], ...] = (("node.neighbors", "auto"), ("neighbors", REMOVED))
@@ -202,15 +197,15 @@ def test_policies_whose_neighbours_may_change(policy: str) -> None:
     [
         (
             {"cluster.policy": "dec-ts", "cluster.num_agents": 3},
-            "but policy dec-ts is synchronous, and its neighbours stay the same; list the",
+            "dec-ts.*synchronous",
         ),
-        ({"tls": REMOVED}, "agents that find each other know each other by their certificates"),
-        ({"neighbors": [{"id": "b", "address": "b:1"}]}, '"auto", but 1 are listed; remove one or'),
+        ({"tls": REMOVED}, "certificates"),
+        ({"neighbors": [{"id": "b", "address": "b:1"}]}, r'"auto".* 1\b'),
     ],
 )
 def test_neighbours_that_cannot_be_found(changes: dict[str, Any], sentence: str) -> None:
     found = problems(*(dict(AUTO) | changes).items())
-    assert any(sentence in each for each in found)
+    assert any(re.search(sentence, each) for each in found)
 
 
 @pytest.mark.parametrize(
@@ -218,4 +213,4 @@ def test_neighbours_that_cannot_be_found(changes: dict[str, Any], sentence: str)
 )
 def test_what_goes_with_neighbours_that_are_found(key: str, value: Any) -> None:
     (found,) = problems((f"node.{key}", value))
-    assert f'[node] has {key}, but its neighbours are listed; say neighbors = "auto"' in found
+    assert re.search(rf'\[node\].*{key}.*neighbors = "auto"', found)

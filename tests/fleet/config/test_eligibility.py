@@ -42,33 +42,32 @@ def test_those_of_version_0_1_run() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("independent-ucb", "its aggregation local-sums declares no mode"),
-        ("ucb-network", "its aggregation neighborhood-sums declares no mode"),
-        ("mp-ucb:hop_limit=2", "its aggregation flooded-pulls declares no mode"),
-        ("running-sums*ucb", "its aggregation running-sums declares no mode"),
+        ("independent-ucb", "local-sums"),
+        ("ucb-network", "neighborhood-sums"),
+        ("mp-ucb:hop_limit=2", "flooded-pulls"),
+        ("running-sums*ucb", "running-sums"),
         (
             "coop-ucb:gamma=1.01",
-            "its agents need epsilon_c:closed, which takes a view of the whole",
+            "epsilon_c:closed",
         ),
         (
             "tree-ts:discount=0.99",
-            "its aggregation tree-sums:discount=0.99 forgets by rounds, which have no common "
-            'length in a fleet; leave out discount and window, and say half_life = "2h" in ',
+            'half_life = "2h"',
         ),
-        ("flooded-totals:window=9*ucb", "flooded-totals:window=9 forgets by rounds"),
-        ("central-ts", "one controller that sees every pull"),
-        ("central-totals*ucb", "one controller that sees every pull"),
-        ("own:Careless*ucb", "Careless does not check what neighbours claim"),
+        ("flooded-totals:window=9*ucb", "flooded-totals:window=9"),
+        ("central-ts", "one controller"),
+        ("central-totals*ucb", "one controller"),
+        ("own:Careless*ucb", "Careless"),
         (
             "own:Boastful*ucb",
-            "Boastful declares checks_claims, but its machines have no check_claims",
+            "Boastful",
         ),
-        ("tree-sums*lin-ts", "its agents have one model for all arms, which takes features of ev"),
-        ("private:epsilon=1,horizon=9*flood-ucb", "its agents draw noise from a secret, which a"),
-        ("fed-ucb:epsilon=1,horizon=9", "would use the same noise for other rewards"),
-        ("own:Secretive", "its agents draw noise from a secret, which a fleet does not provide: "),
-        ("own:Undeclared", "it does not check what neighbours claim"),
-        ("own:Bare", "its agents have no estimate, share, abandon, check_claims, reweighted, "),
+        ("tree-sums*lin-ts", "one model for all arms"),
+        ("private:epsilon=1,horizon=9*flood-ucb", "secret"),
+        ("fed-ucb:epsilon=1,horizon=9", "same noise"),
+        ("own:Secretive", "secret"),
+        ("own:Undeclared", "claim"),
+        ("own:Bare", "no estimate, share, abandon, check_claims, reweighted"),
     ],
 )
 def test_what_cannot_run_is_refused_in_one_sentence(text: str, reason: str) -> None:
@@ -76,10 +75,10 @@ def test_what_cannot_run_is_refused_in_one_sentence(text: str, reason: str) -> N
         fields.policy("policy", spelled(text))
     sentence = str(refused.value)
     assert "\n" not in sentence
-    assert f"{spelled(text)!r}, which cannot run in a fleet: " in sentence
+    assert repr(spelled(text)) in sentence
     assert reason in sentence
-    assert "those that can are dducb, " in sentence
-    assert "any index on staged-mixing, running-consensus, pull-mixing, tree-sums, " in sentence
+    assert "dducb, " in sentence
+    assert "any index on staged-mixing" in sentence
 
 
 @pytest.mark.parametrize(
@@ -103,11 +102,11 @@ def test_any_spelling_is_read(text: str, mode: str) -> None:
 
 
 def test_what_is_not_there_is_told() -> None:
-    with pytest.raises(ConfigError, match="there is no module nowhere_to_be_found for policy"):
+    with pytest.raises(ConfigError, match="nowhere_to_be_found"):
         made(("cluster.policy", "nowhere_to_be_found:MyPolicy"))
-    with pytest.raises(InputError, match=r"unknown index 'kl-usb'.*did you mean 'kl-ucb'"):
+    with pytest.raises(InputError, match=r"'kl-usb'.*'kl-ucb'"):
         fields.policy("policy", "tree-sums*kl-usb")
-    with pytest.raises(InputError, match=r"unknown policy of a fleet 'tree_ts'.*mean 'tree-ts'"):
+    with pytest.raises(InputError, match=r"'tree_ts'.*'tree-ts'"):
         fields.policy("policy", "tree_ts")
 
 
@@ -118,14 +117,14 @@ def test_an_aggregation_finds_out_what_a_policy_would() -> None:
     assert cluster.policy_object() == combine(mixing, KLUCB("bernoulli"))
     named = made(("cluster.policy", "dducb"), *found).cluster.policy_object()
     assert named == DDUCB(num_agents="estimate", lambda_bound="estimate")
-    with pytest.raises(ConfigError, match="cannot be estimated for policy running-consensus"):
+    with pytest.raises(ConfigError, match="running-consensus"):
         made(("cluster.policy", "running-consensus*ucb"), ("cluster.num_agents", "estimate"))
 
 
 @pytest.mark.parametrize("policy", ["tree-sums*beta-draw", "tree-sums*kl-ucb:family=bernoulli"])
 def test_rewards_of_a_range_need_one(policy: str) -> None:
     assert made(("cluster.policy", policy)).cluster.policy == policy
-    with pytest.raises(ConfigError, match="but there is no reward_range"):
+    with pytest.raises(ConfigError, match="reward_range"):
         made(
             ("cluster.policy", policy),
             ("cluster.sigma", 1.0),

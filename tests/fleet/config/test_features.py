@@ -77,23 +77,23 @@ def test_what_is_written_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("features", "sentence"),
     [
-        ([], r"\[cluster\] features is \[\]; it must be a table of features: hour = \[0, 24\]"),
-        ({}, r"features is {}; it must be a table"),
-        ({"hour": 24}, r"features.hour is 24; it must be the lowest and the highest number, or a"),
-        ({"hour": [24, 0]}, r"features.hour is \[24, 0\]; it must be the lowest"),
-        ({"hour": [0, float("inf")]}, r"features.hour is \[0, inf\]; it must be the lowest"),
-        ({"hour": [float("nan"), 1]}, r"features.hour is \[nan, 1\]"),
+        ([], r"\[cluster\] features.*\[\].*hour = \[0, 24\]"),
+        ({}, "features.* {}"),
+        ({"hour": 24}, r"features\.hour.* 24\b"),
+        ({"hour": [24, 0]}, r"features\.hour.* \[24, 0\]"),
+        ({"hour": [0, float("inf")]}, r"features\.hour.* \[0, inf\]"),
+        ({"hour": [float("nan"), 1]}, r"features\.hour.* \[nan, 1\]"),
         ({"hour": [False, True]}, r"features.hour is \[False, True\]"),
         ({"hour": [-1.7e308, 1.7e308]}, "it must be the lowest"),
-        ({"hour": [0, 1, 2]}, r"features.hour is \[0, 1, 2\]"),
-        ({"land": ["PT"]}, r"features.land is \['PT'\]; .* a list of two or more categories"),
-        ({"land": ["PT", 3]}, r"features.land is \['PT', 3\]"),
-        ({"land": ["PT", "ES", "PT"]}, "features.land has 'PT' twice; list every category once"),
-        ({"land": ["PT", ""]}, r"features.land\[1\] is ''; it must be a name"),
-        ({" ": [0, 1]}, "a name in .* features is ' '; it must be a name"),
-        ({"a\nb": [0, 1]}, r"a name in .* features is 'a\\nb'; it must be a name"),
-        ({"x" * 101: [0, 1]}, "has 101 characters; it may have 100 at most"),
-        ({"n": [str(n) for n in range(100)]}, "makes 101 columns.*there may be 100: leave some"),
+        ({"hour": [0, 1, 2]}, r"features\.hour.* \[0, 1, 2\]"),
+        ({"land": ["PT"]}, r"features\.land.* \['PT'\].*two or more"),
+        ({"land": ["PT", 3]}, r"features\.land.* \['PT', 3\]"),
+        ({"land": ["PT", "ES", "PT"]}, r"features\.land.*'PT' twice"),
+        ({"land": ["PT", ""]}, r"features\.land\[1\].* ''"),
+        ({" ": [0, 1]}, "features.* ' '"),
+        ({"a\nb": [0, 1]}, r"features.* 'a\\nb'"),
+        ({"x" * 101: [0, 1]}, r"101 characters.* 100\b"),
+        ({"n": [str(n) for n in range(100)]}, r"101 columns.* 100\b"),
     ],
 )
 def test_what_is_no_table_of_features_gets_a_sentence(features: Any, sentence: str) -> None:
@@ -103,9 +103,9 @@ def test_what_is_no_table_of_features_gets_a_sentence(features: Any, sentence: s
 
 
 def test_a_policy_and_features_belong_together() -> None:
-    with pytest.raises(ConfigError, match=r"looks at features, but none are declared; list them "):
+    with pytest.raises(ConfigError, match=r"no.*features|features.*none"):
         made(("cluster.policy", LINEAR))
-    with pytest.raises(ConfigError, match=r"has features, but policy flood-ts looks at none; rem"):
+    with pytest.raises(ConfigError, match=r"features.*flood-ts"):
         declared(policy="flood-ts")
     by_itself = made(("cluster.features", TABLE)).cluster
     assert by_itself.policy == "flooded-totals*lin-ts:disjoint=true"
@@ -132,14 +132,12 @@ def test_nodes_that_declare_others_are_told_apart() -> None:
 
 def test_many_categories_are_not_all_listed() -> None:
     encoder = Encoder(read_features("features", {"n": [f"n{i}" for i in range(50)]}))
-    with pytest.raises(InputError, match=r"is 'n50'; it must be one of 'n0', .*'n29', …$"):
+    with pytest.raises(InputError, match=r"'n50'.*'n0', .*'n29', …"):
         encoder.columns({"n": "n50"})
-    with pytest.raises(InputError, match=r"feature 'n' is 'x{99}…; it must be one of"):
+    with pytest.raises(InputError, match=r"'n'.* 'x{99}…"):
         encoder.columns({"n": "x" * 10_000})
     many = Encoder(read_features("features", {f"f{i}": [0, 1] for i in range(99)}))
-    with pytest.raises(
-        InputError, match=r"there is no context; .*f0: a number from 0 to 1, .*, …$"
-    ):
+    with pytest.raises(InputError, match=r"f0: a number from 0 to 1, .*, …$"):
         many.encode(None)
 
 
@@ -178,6 +176,6 @@ def test_a_model_that_no_memory_holds_is_refused(policy: str) -> None:
     arms = ("cluster.arms", [f"arm-{k}" for k in range(1000)])
     many = {"product": [f"product-{k}" for k in range(99)]}
     linear = f"{policy}*lin-ts:disjoint=true"
-    with pytest.raises(InputError, match=r"messages of up to [\d,]+ MB \(1000 arms, 100 columns"):
+    with pytest.raises(InputError, match=r"[\d,]+ MB \(1000 arms, 100 columns"):
         declared(many, arms, policy=linear)
     assert declared({"hour": [0, 24]}, arms, ("cluster.max_agents", 20), policy=linear)

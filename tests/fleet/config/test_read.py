@@ -133,96 +133,94 @@ def test_so_does_that_of_bandits_in_sections() -> None:
 @pytest.mark.parametrize(
     ("place", "value", "sentence"),
     [
-        ("cluster.name", "", "[cluster] name is ''; it must be a name in quotes, on one line"),
-        ("cluster.name", "a\nb", "[cluster] name is 'a\\nb'; it must be a name"),
-        ("cluster.name", REMOVED, "[cluster] has no name; give it"),
-        ("cluster.epoch", datetime(2026, 1, 1), "it must be a date and time with an offset"),
-        ("cluster.epoch", datetime(1969, 1, 1, tzinfo=UTC), "in whole seconds since 1970"),
-        ("cluster.epoch", datetime(2026, 1, 1, 0, 0, 0, 5, UTC), "in whole seconds since 1970"),
-        ("cluster.epoch", date(2026, 1, 1), "[cluster] epoch is datetime.date(2026, 1, 1); it"),
-        ("cluster.arms", ["a"], "[cluster] arms is a list of 1; it must be a list of 2 to 1000"),
-        ("cluster.arms", "ab", "[cluster] arms is 'ab'; it must be a list"),
-        ("cluster.arms", ["a", "b", "a"], "[cluster] arms has 'a' twice"),
-        ("cluster.arms", ["a", 3], "[cluster] arms[1] is 3; it must be a name in quotes"),
-        ("cluster.arms", ["a", "b" * 101], "[cluster] arms[1] has 101 characters; it may have 100"),
-        ("cluster.arms", [str(k) for k in range(1001)], "arms is a list of 1001"),
-        ("cluster.policy", "flod-ts", "unknown policy of a fleet 'flod-ts'; known are coop-se"),
-        ("cluster.policy", "flood-ts:famly=x", "did you mean 'family'?"),
-        ("cluster.policy", 3, "[cluster] policy is 3; it must be a policy in quotes"),
-        ("cluster.reward_range", [1, 0], "it must be two finite numbers, the lower one first"),
-        ("cluster.reward_range", [0, float("inf")], "it must be two finite numbers"),
-        ("cluster.reward_range", [-1.7e308, 1.7e308], "it must be two finite numbers"),
-        ("cluster.reward_range", [0, float("nan")], "it must be two finite numbers"),
-        ("cluster.reward_range", [0, True], "it must be two finite numbers"),
-        ("cluster.reward_range", [0, 1, 2], "it must be two finite numbers"),
-        ("cluster.sigma", 0, "[cluster] sigma is 0; it must be a positive finite number"),
-        ("cluster.num_agents", 0, "[cluster] num_agents is 0; it must be a whole number"),
-        ("cluster.num_agents", "many", "num_agents is 'many'; it must be a whole number or 'esti"),
-        ("cluster.lambda_bound", 1.0, "[cluster] lambda_bound is 1.0; it must be a number in [0"),
-        ("cluster.lambda_bound", "half", "lambda_bound is 'half'; it must be a number in [0, 1) "),
-        ("cluster.rounds_per_second", 0, "rounds_per_second is 0; it must be a positive finite"),
-        ("cluster.rounds_per_second", 5e-324, "is 5e-324; it must be a positive finite number, at"),
-        ("cluster.max_pulls_per_second", 5e-324, "number, at least 1e-09"),
-        ("cluster.signatures_per_second", 9e-10, "number, at least 1e-09"),
-        ("cluster.epoch", LATEST, "epoch is 9999-12-31T23:59:59-14:00; it must be a date and time"),
-        ("api_limits.max_connections", 2**63 - 1, "it must be a whole number from 1 to 1000000"),
-        ("cluster.max_agents", 2.5, "[cluster] max_agents is 2.5; it must be a whole number"),
-        ("node.id", "Shop_1", "[node] id is 'Shop_1'; it must be a name such as 'shop-1'"),
-        ("node.id", "-a", "[node] id is '-a'"),
+        ("cluster.name", "", r"\[cluster\] name.* ''"),
+        ("cluster.name", "a\nb", r"\[cluster\] name.* 'a\\nb'"),
+        ("cluster.name", REMOVED, r"\[cluster\].*\bname\b"),
+        ("cluster.epoch", datetime(2026, 1, 1), "epoch.*offset"),
+        ("cluster.epoch", datetime(1969, 1, 1, tzinfo=UTC), r"epoch.* 1970\b"),
+        ("cluster.epoch", datetime(2026, 1, 1, 0, 0, 0, 5, UTC), r"epoch.* 1970\b"),
+        ("cluster.epoch", date(2026, 1, 1), r"epoch.* datetime\.date\(2026, 1, 1\)"),
+        ("cluster.arms", ["a"], r"\[cluster\] arms.* 1\b.* 2 to 1000"),
+        ("cluster.arms", "ab", r"\[cluster\] arms.* 'ab'"),
+        ("cluster.arms", ["a", "b", "a"], r"\[cluster\] arms.*'a' twice"),
+        ("cluster.arms", ["a", 3], r"\[cluster\] arms\[1\].* 3\b"),
+        ("cluster.arms", ["a", "b" * 101], r"\[cluster\] arms\[1\].* 101 .* 100\b"),
+        ("cluster.arms", [str(k) for k in range(1001)], r"\[cluster\] arms.* 1001\b"),
+        ("cluster.policy", "flod-ts", "'flod-ts'.*coop-se"),
+        ("cluster.policy", "flood-ts:famly=x", "'famly'.*'family'"),
+        ("cluster.policy", 3, r"\[cluster\] policy.* 3\b"),
+        ("cluster.reward_range", [1, 0], r"reward_range.* \[1, 0\].*lower"),
+        ("cluster.reward_range", [0, float("inf")], r"reward_range.* \[0, inf\]"),
+        ("cluster.reward_range", [-1.7e308, 1.7e308], r"range.* \[-1\.7e\+308, 1\.7e\+308\]"),
+        ("cluster.reward_range", [0, float("nan")], r"reward_range.* \[0, nan\]"),
+        ("cluster.reward_range", [0, True], r"reward_range.* \[0, True\]"),
+        ("cluster.reward_range", [0, 1, 2], r"reward_range.* \[0, 1, 2\]"),
+        ("cluster.sigma", 0, r"sigma.* 0\b"),
+        ("cluster.num_agents", 0, r"num_agents.* 0\b"),
+        ("cluster.num_agents", "many", "num_agents.* 'many'.*'estimate'"),
+        ("cluster.lambda_bound", 1.0, r"lambda_bound.* 1\.0\b"),
+        ("cluster.lambda_bound", "half", "lambda_bound.* 'half'"),
+        ("cluster.rounds_per_second", 0, r"rounds_per_second.* 0\b"),
+        ("cluster.rounds_per_second", 5e-324, "rounds_per_second.* 5e-324"),
+        ("cluster.max_pulls_per_second", 5e-324, "max_pulls_per_second.* 1e-09"),
+        ("cluster.signatures_per_second", 9e-10, "signatures_per_second.* 1e-09"),
+        ("cluster.epoch", LATEST, "epoch.* 9999-12-31T23:59:59-14:00"),
+        ("api_limits.max_connections", 2**63 - 1, r"max_connections.* 1000000\b"),
+        ("cluster.max_agents", 2.5, r"max_agents.* 2\.5"),
+        ("node.id", "Shop_1", r"\[node\] id.* 'Shop_1'"),
+        ("node.id", "-a", r"\[node\] id.* '-a'"),
         ("node.id", "a" * 64, "1 to 63 characters"),
-        ("node.id", "shop-1\n", "[node] id is 'shop-1\\n'"),
-        ("node.listen", "10.0.0.1", "[node] listen is '10.0.0.1'; it must be host:port"),
-        ("node.listen", "10.0.0.1:65536", "with a port up to 65535"),
-        ("node.listen", "fd00::3:7400", "[node] listen is 'fd00::3:7400'; it must be host:port"),
-        ("node.listen", "[fd00::x]:7400", "it must be host:port"),
+        ("node.id", "shop-1\n", r"\[node\] id.* 'shop-1\\n'"),
+        ("node.listen", "10.0.0.1", r"\[node\] listen.* '10\.0\.0\.1'.*host:port"),
+        ("node.listen", "10.0.0.1:65536", r"listen.* 65535\b"),
+        ("node.listen", "fd00::3:7400", "listen.* 'fd00::3:7400'.*host:port"),
+        ("node.listen", "[fd00::x]:7400", "listen.*host:port"),
         ("node.listen", "a b:7400", "it must be host:port"),
-        ("node.listen", ":7400", "it must be host:port"),
-        ("node.listen", 7400, "[node] listen is 7400; it must be host:port"),
-        ("node.journal", REMOVED, "[node] has no journal; give it"),
-        ("node.journal", "", "[node] journal is ''; it must be a path in quotes"),
-        ("node.api", "unix:", "[node] api is ''; it must be a path in quotes"),
-        ("node.durability", "disk", "unknown [node] durability 'disk'; known are power, process"),
-        ("node.uvloop", "yes", "[node] uvloop is 'yes'; it must be true or false"),
-        ("node.lisen", "x:1", "unknown key of [node] 'lisen'; known are advertise, api, "),
-        ("api_limits.max_connections", 0, "[api_limits] max_connections"),
-        ("api_limits.body_timeout", 0.0, "[api_limits] body_timeout"),
-        ("api_limits.hosts", "shop-1", "[api_limits] hosts is 'shop-1'; it must be a list"),
-        ("api_limits.hosts", ["10.0.0.1:80"], "names or addresses without a port"),
-        ("api_limits.hosts", ["abc:80"], "names or addresses without a port"),
-        ("api_limits.hosts", ["shop-1:80"], "names or addresses without a port"),
-        ("api_limits.hosts", ["http://shop-1"], "names or addresses without a port"),
-        ("api_limits.origins", ["shop.example.net"], "it must be a list of origins of web pages"),
-        ("api_limits.origins", ["https://shop.example.net/"], "origins of web pages"),
-        ("api_limits.timeout", 1.0, "unknown key of [api_limits] 'timeout'"),
-        ("cluster.reward_range", [0.0, 1e200], "it must lie between -1e+60 and 1e+60"),
-        ("cluster.sigma", 1e200, "it must be from 1e-60 to 1e+60"),
-        ("cluster.sigma", 1e-200, "hand in rewards in another unit"),
-        ("tls.key", REMOVED, "[tls] has no key; give it"),
-        ("tls", "ca.pem", "[tls] is 'ca.pem'; it must be a table"),
-        ("neighbours", [], "unknown table 'neighbours'; known are api_limits, api_tls, "
-         "bandits, cluster, document"),
-        ("node.neighbors", "all", "it must be 'auto'; to list neighbours, leave it out and write"),
-        ("node.degree", 2, "[node] degree is 2; it must be a whole number from 3 to 50"),
-        ("node.degree", True, "[node] degree is True; it must be a whole number from 3 to 50"),
-        ("node.seeds", "shop:7400", "it must be a list of up to 32 addresses, such as"),
-        ("node.seeds", ["shop:7400", "shop"], "[node] seeds[1] is 'shop'; it must be host:port"),
-        ("neighbors", {}, "neighbors is no list; write [[neighbors]] above each of them"),
-        ("neighbors.0.address", "10.0.0.2:0", "address is '10.0.0.2:0'; it must name the port"),
-        ("neighbors.0.adress", "10.0.0.2:1", "unknown key of [[neighbors]] 'adress'"),
-        ("neighbors.1.id", "shop-2", "neighbour shop-2 is listed twice; list it once"),
-        ("neighbors.1.id", REMOVED, "[[neighbors]] has no id; give it"),
+        ("node.listen", ":7400", "listen.*host:port"),
+        ("node.listen", 7400, r"listen.* 7400\b.*host:port"),
+        ("node.journal", REMOVED, r"\[node\].*journal"),
+        ("node.journal", "", r"\[node\] journal.* ''"),
+        ("node.api", "unix:", r"\[node\] api.* ''"),
+        ("node.durability", "disk", "durability 'disk'.*power, process"),
+        ("node.uvloop", "yes", "uvloop.* 'yes'"),
+        ("node.lisen", "x:1", r"\[node\] 'lisen'.*advertise, api"),
+        ("api_limits.max_connections", 0, r"\[api_limits\] max_connections"),
+        ("api_limits.body_timeout", 0.0, r"\[api_limits\] body_timeout"),
+        ("api_limits.hosts", "shop-1", "hosts.* 'shop-1'"),
+        ("api_limits.hosts", ["10.0.0.1:80"], "hosts.*without a port"),
+        ("api_limits.hosts", ["abc:80"], "hosts.*without a port"),
+        ("api_limits.hosts", ["shop-1:80"], "hosts.*without a port"),
+        ("api_limits.hosts", ["http://shop-1"], "hosts.*without a port"),
+        ("api_limits.origins", ["shop.example.net"], "origins.*web pages"),
+        ("api_limits.origins", ["https://shop.example.net/"], "origins.*web pages"),
+        ("api_limits.timeout", 1.0, r"\[api_limits\] 'timeout'"),
+        ("cluster.reward_range", [0.0, 1e200], r"reward_range.* -1e\+60 and 1e\+60"),
+        ("cluster.sigma", 1e200, r"sigma.* 1e-60 to 1e\+60"),
+        ("cluster.sigma", 1e-200, r"sigma.* 1e-60 to 1e\+60"),
+        ("tls.key", REMOVED, r"\[tls\].*\bkey\b"),
+        ("tls", "ca.pem", r"\[tls\].* 'ca\.pem'"),
+        ("neighbours", [], "'neighbours'.*api_limits, api_tls, bandits"),
+        ("node.neighbors", "all", "neighbors.* 'auto'"),
+        ("node.degree", 2, r"degree.* 2\b.* 3 to 50"),
+        ("node.degree", True, "degree.* True.* 3 to 50"),
+        ("node.seeds", "shop:7400", r"seeds.* 32\b"),
+        ("node.seeds", ["shop:7400", "shop"], r"seeds\[1\].* 'shop'.*host:port"),
+        ("neighbors", {}, r"\[\[neighbors\]\]"),
+        ("neighbors.0.address", "10.0.0.2:0", r"address.* '10\.0\.0\.2:0'"),
+        ("neighbors.0.adress", "10.0.0.2:1", r"\[\[neighbors\]\] 'adress'"),
+        ("neighbors.1.id", "shop-2", "shop-2.*twice"),
+        ("neighbors.1.id", REMOVED, r"\[\[neighbors\]\].*\bid\b"),
     ],
 )  # fmt: skip
 def test_one_wrong_value(place: str, value: Any, sentence: str) -> None:
     (found,) = problems((place, value))
-    assert sentence in found
+    assert re.search(sentence, found)
 
 
 def test_all_problems_are_told_together() -> None:
     found = problems(("cluster.name", 3), ("node.id", 3), ("tls.ca", 3), ("other", 3))
-    assert [text.split(";")[0] for text in found] == [
-        "unknown table 'other'", "[cluster] name is 3", "[node] id is 3", "[tls] ca is 3",
-    ]  # fmt: skip
+    named = ("'other'", r"\[cluster\] name.* 3\b", r"\[node\] id.* 3\b", r"\[tls\] ca.* 3\b")
+    assert all(re.search(name, text) for name, text in zip(named, found, strict=True))
     assert len(problems(("cluster.reward_range", REMOVED), ("tls", REMOVED))) == 2
     with pytest.raises(ConfigError) as refused:
         parse_config({}, "empty.toml", now=NOW)
@@ -234,7 +232,7 @@ def test_policies_that_cannot_run_are_refused(spelling: str) -> None:
     reason = obstacle(parse_policy(spelling))
     if reason:
         (found,) = problems(("cluster.policy", spelling))
-        assert f"{spelling!r}, which cannot run in a fleet: {reason}; those that can are" in found
+        assert repr(spelling) in found and reason in found
 
 
 def test_time_zones() -> None:
@@ -259,7 +257,7 @@ def test_a_file(tmp_path: Path) -> None:
     assert config == parse_config(GOOD, tmp_path / "node.toml", now=NOW)
     assert config.journal == tmp_path / "memory" / "shop-1"
     (tmp_path / "shop-1-key.pem").unlink()
-    with pytest.raises(ConfigError, match=r"node.toml: cannot read .*shop-1-key.pem: No such file"):
+    with pytest.raises(ConfigError, match=r"shop-1-key\.pem"):
         read_config(write(tmp_path), now=NOW)
 
 
@@ -272,19 +270,19 @@ def test_a_file_from_an_editor_that_marks_utf_8(tmp_path: Path) -> None:
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read .*node.toml: No such file or directory; "):
+    with pytest.raises(InputError, match=r"node\.toml.*No such file"):
         read_config(tmp_path / "node.toml", now=NOW)
     for content in (b"node = [", b"\xff", b"a = " + b"[" * 2000, b"a = 1" + b"0" * 5000):
         (tmp_path / "node.toml").write_bytes(content)
-        with pytest.raises(InputError, match=r"node.toml is no TOML file: "):
+        with pytest.raises(InputError, match=r"node\.toml"):
             read_config(tmp_path / "node.toml", now=NOW)
 
 
 def test_numbers_that_no_float_holds(tmp_path: Path) -> None:
     (tmp_path / "node.toml").write_text(f"[node]\nmax_open_tickets = 0x{'f' * 5000}\n")
-    with pytest.raises(InputError, match="has a whole number of more than 64 bits"):
+    with pytest.raises(InputError, match="64 bits"):
         read_config(tmp_path / "node.toml", now=NOW)
-    with pytest.raises(InputError, match=r"sigma is 10+; it must be a positive finite number"):
+    with pytest.raises(InputError, match=r"sigma.* 10+\b"):
         made(("cluster.sigma", 10**400))
 
 

@@ -16,7 +16,7 @@ def test_a_range_becomes_the_unit_interval() -> None:
 
 @pytest.mark.parametrize("reward", [-10.000001, 30.1, 1e300])
 def test_rewards_outside_are_refused(reward: float) -> None:
-    with pytest.raises(InputError, match=r"lies outside the declared range -10 to 30; hand in"):
+    with pytest.raises(InputError, match="-10 to 30"):
         reward_scale((-10.0, 30.0), 1.0).unit(reward)
 
 
@@ -29,7 +29,7 @@ def test_without_a_range_rewards_stay_as_they_are() -> None:
 
 @pytest.mark.parametrize("reward", [1.0001e60, -1e200, 1e308])
 def test_rewards_that_cannot_be_summed_are_refused(reward: float) -> None:
-    with pytest.raises(InputError, match="too large to be summed up; hand in rewards between"):
+    with pytest.raises(InputError, match="too large"):
         reward_scale(None, 1.0).unit(reward)
 
 
@@ -38,10 +38,10 @@ def test_rewards_that_cannot_be_summed_are_refused(reward: float) -> None:
 def test_rewards_are_finite(
     declared: tuple[tuple[float, float] | None, float | None], reward: float
 ) -> None:
-    with pytest.raises(InputError, match="is not finite"):
+    with pytest.raises(InputError, match="finite"):
         reward_scale(*declared).unit(reward)
 
 
 def test_something_must_be_declared() -> None:
-    with pytest.raises(InputError, match="neither reward_range nor sigma is given"):
+    with pytest.raises(InputError, match="neither reward_range nor sigma"):
         reward_scale(None, None)

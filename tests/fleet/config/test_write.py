@@ -47,5 +47,5 @@ def test_paths_are_texts() -> None:
 
 @pytest.mark.parametrize("value", [None, {"a": None}, b"x"])
 def test_other_values_are_refused(value: Any) -> None:
-    with pytest.raises(InputError, match="cannot be written as TOML"):
+    with pytest.raises(InputError, match="TOML"):
         write_config({"a": {"b": value}})

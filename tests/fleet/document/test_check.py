@@ -66,8 +66,8 @@ def test_files_of_nodes_are_looked_at_too(
     with pytest.raises(InputError) as refused:
         app([*sign, "--node", str(plain), "--node", str(other)], standalone_mode=False)
     first, second = str(refused.value).splitlines()
-    assert "n0 has the one in [cluster] of its own file" in first
-    assert "of cluster 'shop', and n0 of 'bank'" in second
+    assert "n0" in first
+    assert "'shop'.*'bank'" in second
     node_file(other, bandits={"button": BUTTON})
     app([*sign, "--node", str(other)], standalone_mode=False)
     told = capsys.readouterr()

@@ -75,7 +75,7 @@ c = 3
 
 @pytest.mark.parametrize("version", ["0", "-1", "true", "1.0", str(MAX_VERSION + 1), str(2**63)])
 def test_versions_that_are_none(version: str) -> None:
-    with pytest.raises(InputError, match=r"version is .*; it must be a whole number from 1 to"):
+    with pytest.raises(InputError, match=f"version.* {version}"):
         read_document(f'[cluster]\nname = "shop"\nversion = {version}'.encode())
 
 
@@ -83,24 +83,24 @@ def test_versions_that_are_none(version: str) -> None:
     ("text", "reason"),
     [
         ("cluster", "no TOML"),
-        ("cluster = 3", r"\[cluster\] is 3; it must be a table"),
-        ("a.b = 1", "unknown table 'a'"),
-        ("members = 3\nbandits = 3", "write .*members.* above each"),
-        ('[cluster]\nname = "shop"\nversion = 1\nrevoked = "a"', "must be a list of agents' ids"),
+        ("cluster = 3", r"\[cluster\].* 3\b"),
+        ("a.b = 1", "'a'"),
+        ("members = 3\nbandits = 3", "members"),
+        ('[cluster]\nname = "shop"\nversion = 1\nrevoked = "a"', "revoked"),
         (
             '[cluster]\nname = "s"\nversion = 1\noperators = ["x"]',
-            "as `coopbandits cluster keygen`",
+            "coopbandits cluster keygen",
         ),
         (
             '[cluster]\nname = "s"\nversion = 1\nrevoked = ["a"]\n'
             '[[members]]\nid = "a"\naddress = "a:1"',
-            "a is a member and revoked",
+            r"\ba\b.*revoked",
         ),
         (
             '[cluster]\nname = "s"\nversion = 1\n[bandits.x]\n' + "a." * 3000 + "b = 1",
             "nested too deeply",
         ),
-        ("#" * (MAX_CONTENT + 1), "it may have 262144 at most"),
+        ("#" * (MAX_CONTENT + 1), "262144"),
     ],
 )
 def test_what_is_no_document(text: str, reason: str) -> None:
@@ -115,5 +115,5 @@ def test_what_is_no_text() -> None:
 
 def test_a_key_twice() -> None:
     both = f'[cluster]\nname = "s"\nversion = 1\noperators = ["{text(1)}", "{text(1)}"]'
-    with pytest.raises(InputError, match="has a key twice"):
+    with pytest.raises(InputError, match="twice"):
         read_document(both.encode())

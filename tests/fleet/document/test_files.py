@@ -52,7 +52,7 @@ def test_a_second_key_adds_its_signature_to_the_same_content(
     _, signers = sign_file(path, [other])
     assert len(signers) == len(load_signed(path).seal.signatures) == 2
     path.write_text(TEXT.format(version=2))
-    with pytest.raises(InputError, match=r"is not what ed25519:.* has signed; sign it again"):
+    with pytest.raises(InputError, match="ed25519:"):
         load_signed(path)
     _, signers = sign_file(path, [key])
     assert len(signers) == 1, "signatures of another content are left out"
@@ -62,7 +62,7 @@ def test_more_signatures_than_are_read(path: Path, tmp_path: Path) -> None:
     keys = [tmp_path / f"{number}.key" for number in range(9)]
     for each in keys:
         make_key(each)
-    with pytest.raises(InputError, match=r"9 keys have signed .*; 8 are enough"):
+    with pytest.raises(InputError, match=r"9 keys.* 8\b"):
         sign_file(path, keys)
     assert not signature_file(path).exists()
 
@@ -70,19 +70,19 @@ def test_more_signatures_than_are_read(path: Path, tmp_path: Path) -> None:
 def test_files_that_cannot_be_used(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match=r"is not signed; sign it with: coopbandits cluster sign"):
+    with pytest.raises(InputError, match="coopbandits cluster sign"):
         load_signed(path)
     for line in ("text", f"{text(1)} 00", f"{text(1)} zz"):
         signature_file(path).write_text(line)
-        with pytest.raises(InputError, match=r"line 1 of .* is no key and its signature"):
+        with pytest.raises(InputError, match="line 1"):
             load_signed(path)
     signature_file(path).write_text("ed25519:x " + "00" * 64)
-    with pytest.raises(InputError, match=r"it must be an operator's key"):
+    with pytest.raises(InputError, match="operator's key"):
         load_signed(path)
-    with pytest.raises(InputError, match=r"cannot read .*: No such file"):
+    with pytest.raises(InputError, match="No such file"):
         load_signed(tmp_path / "missing")
     monkeypatch.setattr(files, "MOST_BYTES", 10)
-    with pytest.raises(InputError, match=r"has more than 10 bytes"):
+    with pytest.raises(InputError, match="10 bytes"):
         load_signed(path)
 
 
@@ -102,7 +102,7 @@ def test_signatures_that_cannot_be_read_are_told_and_looked_at_again(
 
     watched = WatchedDocument(path, adopt)
     watched.refresh()
-    assert f"is not taken: cannot read {beside}: Too many levels" in caplog.text
+    assert str(beside) in caplog.text
     beside.unlink()
     kept.rename(beside)
     watched.refresh()

@@ -50,7 +50,7 @@ def test_an_older_document_is_refused_and_going_back_is_a_higher_version() -> No
     old = signed(1, revoked=["a"])
     one.adopt(old)
     one.adopt(signed(2))
-    with pytest.raises(InputError, match="has version 1, and this agent has 2 already; to go back"):
+    with pytest.raises(InputError, match=r"version 1\b.* 2\b"):
         one.adopt(old)
     one.adopt(signed(3, revoked=["a"]))
     assert one.document is not None
@@ -59,19 +59,17 @@ def test_an_older_document_is_refused_and_going_back_is_a_higher_version() -> No
 
 def test_a_document_of_another_cluster_is_refused() -> None:
     one = keeper()
-    with pytest.raises(InputError, match="is of cluster 'other', and this agent of 'shop'"):
+    with pytest.raises(InputError, match=r"'other'.*'shop'"):
         one.adopt(signed(1, cluster="other"))
     assert one.version == 0
 
 
 def test_only_trusted_operators_sign() -> None:
     one = keeper(roots=(1, 2))
-    with pytest.raises(
-        InputError, match=r"is signed by ed25519:.*, and the operators trusted here"
-    ):
+    with pytest.raises(InputError, match="ed25519:"):
         one.adopt(signed(1, 9))
     nobody = signed(1)
-    with pytest.raises(InputError, match="is signed by nobody"):
+    with pytest.raises(InputError, match="nobody"):
         one.adopt(Signed(msgspec.structs.replace(nobody.seal, signatures=()), nobody.content))
     assert one.adopt(signed(1, 9, 2)), "one of those who signed is enough"
     assert not keeper(roots=()).takes_part
@@ -80,7 +78,7 @@ def test_only_trusted_operators_sign() -> None:
 def test_forged_documents_are_refused() -> None:
     one, good = keeper(), signed(1)
     other = signed(1, revoked=["a"])
-    with pytest.raises(InputError, match="is not the one that was signed"):
+    with pytest.raises(InputError, match="signed"):
         one.adopt(Signed(good.seal, other.content))
     with pytest.raises(ForgedError):
         one.adopt(Signed(msgspec.structs.replace(other.seal, signatures=good.seal.signatures),
@@ -95,7 +93,7 @@ def test_what_stands_in_it_must_be_what_its_head_says() -> None:
 
     content = signed(1).content
     lying = sign(make_head(NAME, 2, content, ()), [key(1)])
-    with pytest.raises(InputError, match="something else than its signed head"):
+    with pytest.raises(InputError, match="signed head"):
         keeper().adopt(Signed(lying, content))
     loose = content + b"# a remark\n"
     sealed = sign(make_head(NAME, 1, loose, ()), [key(1)])
@@ -115,7 +113,7 @@ def test_all_objections_are_told_and_nothing_has_changed() -> None:
         one.adopt(signed(2, operators=(2,)))
     lines = str(refused.value).splitlines()
     assert lines[1:] == ["there is no room", "it is too late"]
-    assert "names new operators, but none of them has signed it" in lines[0]
+    assert "operators" in lines[0]
     assert (one.version, quiet.taken, bytes(disk.data)) == (1, [1], before)
 
 
@@ -127,9 +125,9 @@ def test_two_contents_of_one_version_raise_an_alarm_that_a_higher_version_ends()
     one = keeper(disk)
     one.adopt(signed(2))
     first = one.digest
-    with pytest.raises(RivalError, match="two documents have version 2"):
+    with pytest.raises(RivalError, match="version 2"):
         one.adopt(signed(2, revoked=["a"]))
-    assert "sign one with a higher version" in one.alarm
+    assert "higher version" in one.alarm
     assert one.digest == first, "the first one stays"
     again = keeper(disk)
     assert again.alarm == one.alarm, "after a restart, too"
@@ -141,7 +139,7 @@ def test_two_contents_of_one_version_raise_an_alarm_that_a_higher_version_ends()
 def test_a_rival_that_nobody_trusted_raises_no_alarm() -> None:
     one = keeper()
     one.adopt(signed(2))
-    with pytest.raises(InputError, match="is signed by"):
+    with pytest.raises(InputError, match="signed by"):
         one.adopt(signed(2, 9, revoked=["a"]))
     assert not one.alarm
 
@@ -160,7 +158,7 @@ def test_keys_rotate_by_a_document_signed_with_a_key_trusted_before() -> None:
     one = keeper()
     assert one.adopt(signed(2, 1, 2, operators=(2,)))
     assert one.keys == (public(2),)
-    with pytest.raises(InputError, match="is signed by"):
+    with pytest.raises(InputError, match="signed by"):
         one.adopt(signed(3, 1))
     assert one.adopt(signed(3, 2))
 
@@ -170,7 +168,7 @@ def test_a_key_that_was_rotated_out_cannot_come_back_by_a_chain_of_its_own() -> 
     one.adopt(signed(2, 1, 2, operators=(2,)))
     back = signed(3, 1, operators=(1,)).seal
     late = signed(4, 1)
-    with pytest.raises(InputError, match="is signed by"):
+    with pytest.raises(InputError, match="signed by"):
         one.adopt(Signed(late.seal, late.content, (back,)))
     assert one.keys == (public(2),)
 
@@ -183,7 +181,7 @@ def test_who_was_away_follows_the_chain() -> None:
     there.adopt(signed(5, 2, 3, operators=(3,)))
     there.adopt(signed(6, 3))
     assert there.kept is not None
-    with pytest.raises(InputError, match="is signed by"):
+    with pytest.raises(InputError, match="signed by"):
         away.adopt(signed(6, 3))
     assert away.adopt(there.kept.signed)
     assert (away.version, away.keys) == (6, (public(3),))
@@ -250,7 +248,7 @@ def test_a_document_that_is_damaged_in_the_journal_is_refused() -> None:
     keeper(disk).adopt(signed(1))
     at = disk.data.index(b"[cluster]")
     disk.data[at] ^= 1
-    with pytest.raises(InputError, match="the journal is damaged at byte"):
+    with pytest.raises(InputError, match="at byte"):
         keeper(disk)
 
 
@@ -258,9 +256,7 @@ def test_a_document_of_a_later_version_of_this_program_is_refused() -> None:
     for body in (b"\x80", b"\xc1", msgspec.msgpack.encode({"signed": 3})):
         disk = MemoryDisk()
         journal(disk).adopt(Adopted(body))
-        with pytest.raises(
-            InputError, match=r"document in the journal cannot be used: .*; install"
-        ):
+        with pytest.raises(InputError, match="install"):
             keeper(disk)
 
 

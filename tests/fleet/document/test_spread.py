@@ -149,7 +149,7 @@ def test_who_takes_no_documents_is_sent_none_and_both_talk() -> None:
     pass_seconds(fleet, 1)
     assert fleet.node(0).peers["n1"].met
     assert fleet.node(0)._hello(fleet.node(0).peers["n1"]).document is None
-    with pytest.raises(InputError, match="trusted here are none"):
+    with pytest.raises(InputError, match="trusted"):
         fleet.node(0).adopt(signed(1))
     assert sent == []
     assert Hello("a", "b", "c", 1).document is None
@@ -384,12 +384,12 @@ def test_a_piece_that_does_not_follow_is_dropped_and_the_document_comes_again() 
 def test_what_an_agents_own_file_contradicts_is_refused() -> None:
     fleet = world(nx.path_graph(3), half_life=100.0)
     pass_seconds(fleet, 1)
-    with pytest.raises(InputError, match=r"half_life is 1.67 min, but .* would forget"):
+    with pytest.raises(InputError, match=r"half_life.* 1\.67 min"):
         fleet.node(0).adopt(signed(1, settings={"rounds_per_second": 0.5}))
     with pytest.raises(InputError, match="declares bandits"):
         fleet.node(0).adopt(signed(1, bandits={"button": {"arms": ["a", "b"]}}))
     far = [{"id": "n1", "address": "10.0.0.1:7400"}]
-    with pytest.raises(InputError, match=r"member n1 is at 10.0.0.1:7400, which others can reach"):
+    with pytest.raises(InputError, match=r"n1.* 10\.0\.0\.1:7400"):
         fleet.node(0).adopt(signed(1, members=far))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address
@@ -92,9 +93,9 @@ def test_another_folder_gets_the_authority_but_not_its_key(authority: Path) -> N
 def test_nothing_is_overwritten_unless_told(authority: Path) -> None:
     issue(authority, ["a"], now=NOW)
     before = {path: path.read_bytes() for path in authority.iterdir()}
-    with pytest.raises(InputError, match=r"ca\.pem exists; .* --force"):
+    with pytest.raises(InputError, match=r"ca\.pem.*--force"):
         init_authority(authority, now=NOW)
-    with pytest.raises(InputError, match=r"a\.pem exists; .* --force"):
+    with pytest.raises(InputError, match=r"a\.pem.*--force"):
         issue(authority, ["b", "a"], now=NOW)
     assert {path: path.read_bytes() for path in authority.iterdir()} == before
     issue(authority, ["a"], now=NOW, force=True)
@@ -111,14 +112,14 @@ def test_another_authority_in_the_folder_is_not_replaced(authority: Path, tmp_pa
 
 @pytest.mark.parametrize("node", ["", "Shop", "-a", "a-", "a.b", "a" * 64, "a\n", "../a"])
 def test_an_id_is_a_label(authority: Path, node: str) -> None:
-    with pytest.raises(InputError, match="is no agent's id; write 1 to 63 of a-z"):
+    with pytest.raises(InputError, match=re.escape(repr(node))):
         issue(authority, ["good", node], now=NOW)
     assert not (authority / "good.pem").exists()
 
 
 @pytest.mark.parametrize("node", ["ca", "ca-key", "a-key"])
 def test_ids_that_would_mix_up_files_are_refused(authority: Path, node: str) -> None:
-    with pytest.raises(InputError, match="would be taken for others; rename it"):
+    with pytest.raises(InputError, match=rf"\b{node}\b"):
         issue(authority, [node], now=NOW)
 
 
@@ -143,7 +144,7 @@ def test_renewal_leaves_other_authorities_alone(authority: Path, tmp_path: Path)
     init_authority(other, now=NOW)
     issue(other, ["a"], now=NOW)
     (tmp_path / "a.pem").write_bytes((other / "a.pem").read_bytes())
-    with pytest.raises(InputError, match=r"no certificate in .* was made by the authority"):
+    with pytest.raises(InputError, match="no certificate"):
         renew(authority, now=NOW, everything=True)
 
 
@@ -198,15 +199,13 @@ def test_a_file_that_cannot_be_read_keeps_no_other_from_being_renewed(authority:
     (authority / "folder.pem").mkdir()
     with pytest.raises(InputError) as caught:
         renew(authority, now=NOW)
-    assert str(caught.value) == (
-        f"skipped {authority}/empty.pem, which holds no certificate that can be read; "
-        f"skipped {authority}/folder.pem, which cannot be read: Is a directory; "
-        f"renewed: {authority}/a.pem, {authority}/z.pem; put back what these files were, or move "
-        "them elsewhere, and run this command again"
-    )
+    skipped, renewed = str(caught.value).split("renewed: ")
+    assert f"{authority}/empty.pem" in skipped
+    assert re.search(rf"{authority}/folder\.pem.*Is a directory", skipped)
+    assert f"{authority}/a.pem, {authority}/z.pem" in renewed
     for node in ("a", "z"):
         assert load(authority / f"{node}.pem").not_valid_after_utc == NOW + timedelta(days=90)
-    with pytest.raises(InputError, match="renewed: nothing, since no other had to be; put back"):
+    with pytest.raises(InputError, match="renewed: nothing"):
         renew(authority, now=NOW)
 
 
@@ -224,39 +223,39 @@ def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
     init_authority(tmp_path, now=NOW, days=10)
     issue(tmp_path, ["a"], now=NOW)
     assert load(tmp_path / "a.pem").not_valid_after_utc == NOW + timedelta(days=10)
-    with pytest.raises(InputError, match="expired on 2031-05-11; make a new one"):
+    with pytest.raises(InputError, match="2031-05-11"):
         issue(tmp_path, ["b"], now=NOW + timedelta(days=11))
 
 
 @pytest.mark.parametrize("days", [0, -1, 40_000, 1.5])
 def test_days_are_a_whole_number(tmp_path: Path, days: int) -> None:
-    with pytest.raises(InputError, match="must be a whole number from 1 to 36500"):
+    with pytest.raises(InputError, match="1 to 36500"):
         init_authority(tmp_path, days=days)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 65])
 def test_an_authority_has_a_name(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="name has 1 to 64 characters"):
+    with pytest.raises(InputError, match="1 to 64"):
         init_authority(tmp_path, name=name)
 
 
 def test_a_broken_authority_is_one_sentence(authority: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot read .* `coopbandits certs init`"):
+    with pytest.raises(InputError, match="coopbandits certs init"):
         issue(tmp_path / "nowhere", ["a"])
     other = tmp_path / "other"
     init_authority(other, now=NOW)
     (other / "ca.pem").write_bytes((authority / "ca.pem").read_bytes())
-    with pytest.raises(InputError, match=r"is not the key of .*ca\.pem"):
+    with pytest.raises(InputError, match=r"ca-key.*ca\.pem"):
         issue(other, ["a"], now=NOW)
     (other / "ca-key.pem").write_text("nothing")
-    with pytest.raises(InputError, match="holds no key that can be read"):
+    with pytest.raises(InputError, match=r"ca-key\.pem"):
         issue(other, ["a"], now=NOW)
     (other / "ca.pem").write_text("nothing")
-    with pytest.raises(InputError, match="holds no certificate that can be read"):
+    with pytest.raises(InputError, match=r"ca\.pem"):
         issue(other, ["a"], now=NOW)
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(authority: Path) -> None:
     (authority / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot write .*: "):
+    with pytest.raises(InputError, match="file/out"):
         issue(authority, ["a"], authority / "file" / "out", now=NOW)

@@ -53,7 +53,7 @@ def test_certificates_of_others_are_not_believed(
     certificates: Path, other_certificates: Path
 ) -> None:
     reader = notary(certificates)
-    with pytest.raises(InputError, match="the fleet's authority has not signed"):
+    with pytest.raises(InputError, match="authority"):
         reader.learn(certificate(notary(other_certificates, "alpha")))
     with pytest.raises(InputError, match="cannot be read"):
         reader.learn(b"no certificate")
@@ -80,7 +80,7 @@ def test_certificates_are_bounded(certificates: Path) -> None:
     reader.learn(certificate(notary(certificates, "n4")))  # those that nobody needs make room
     assert reader.authors.keys() >= {needed, reader.fingerprint}
     book.needed |= {reader.learn(certificate(notary(certificates, f"n{k}"))) for k in (3, 4, 5)}
-    with pytest.raises(InputError, match="more than 4 certificates"):
+    with pytest.raises(InputError, match="4 certificates"):
         reader.learn(certificate(notary(certificates, "n6")))
     reader.learn(certificate(notary(certificates, "n5")))
 
@@ -89,7 +89,7 @@ def test_lists_of_certificates() -> None:
     assert unpack(pack([b"a", b"bc"])) == [b"a", b"bc"]
     assert unpack(b"") == []
     for bad in (b"\1", b"\2\0a", b"\0\0", b"\xff\xffa"):
-        with pytest.raises(InputError, match="a certificate of"):
+        with pytest.raises(InputError, match="certificate"):
             unpack(bad)
 
 
@@ -98,7 +98,7 @@ def test_a_key_of_another_kind_cannot_sign(certificates: Path, tmp_path: Path) -
     path = tmp_path / "key.pem"
     path.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     files = certificates / "ca.pem", certificates / "n0.pem", path
-    with pytest.raises(InputError, match="not on the curve P-256"):
+    with pytest.raises(InputError, match="P-256"):
         Notary("n0", files, SCOPE, 4)
 
 

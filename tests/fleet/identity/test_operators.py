@@ -27,29 +27,29 @@ def test_a_key_is_written_read_and_signs(tmp_path: Path) -> None:
     assert holds(public, signature, b"text")
     assert not holds(public, signature, b"other")
     assert not holds(bytes(31), signature, b"text"), "what is no key has signed nothing"
-    with pytest.raises(InputError, match="exists; choose another name"):
+    with pytest.raises(InputError, match="exists"):
         make_key(path)
     assert make_key(path, force=True) != public
 
 
 @pytest.mark.parametrize("value", ["", "ed25519:", "ed25519:" + "g" * 64, "ab" * 32, 3, None])
 def test_what_is_no_public_key(value: object) -> None:
-    with pytest.raises(InputError, match=r"key is .*; it must be an operator's key such as"):
+    with pytest.raises(InputError, match=r"key\b.*operator"):
         parse_key("key", value)
 
 
 def test_what_is_no_private_key(tmp_path: Path) -> None:
     path = tmp_path / "operator.key"
-    with pytest.raises(InputError, match="`coopbandits cluster keygen` makes a key"):
+    with pytest.raises(InputError, match="coopbandits cluster keygen"):
         load_key(path)
     path.write_text("text")
     path.chmod(0o600)
-    with pytest.raises(InputError, match="holds no key that can be read"):
+    with pytest.raises(InputError, match="holds no key"):
         load_key(path)
     init_authority(tmp_path / "ca")
-    with pytest.raises(InputError, match="is no Ed25519 key"):
+    with pytest.raises(InputError, match="Ed25519"):
         load_key(tmp_path / "ca" / "ca-key.pem")
     make_key(path, force=True)
     path.chmod(0o644)
-    with pytest.raises(InputError, match="everybody can read"):
+    with pytest.raises(InputError, match="chmod o-r"):
         load_key(path)

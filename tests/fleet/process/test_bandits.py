@@ -122,11 +122,11 @@ def test_two_processes_learn_of_two_bandits_through_a_kill(files: list[Path]) ->
             choice = button.choose()
             button.observe(choice.ticket, 1.0)
             banner.observe(banner.choose().ticket, 0.5)
-        with pytest.raises(UnknownBanditError, match="this agent has 2 bandits"):
+        with pytest.raises(UnknownBanditError, match="2 bandits"):
             client.choose()
-        with pytest.raises(InputError, match="a valid token is needed"):
+        with pytest.raises(InputError, match="token"):
             client.bandit("checkout-button").choose()
-        with pytest.raises(UnknownBanditError, match="unknown bandit 'bannr'; known are"):
+        with pytest.raises(UnknownBanditError, match="'bannr'"):
             client.bandit("bannr").choose()
         late = banner.choose().ticket
         first.kill()
@@ -195,7 +195,7 @@ def test_a_document_without_bandits_goes_back_to_what_a_program_has_declared(
         assert listed() == wider
         ruled = {"one": {"arms": ["red", "blue"], "sigma": 1.0}}
         agent.adopt(to_json(signed(2, bandits=ruled)))
-        with pytest.raises(InputError, match="version 2 of the cluster's document declares"):
+        with pytest.raises(InputError, match=r"version 2\b"):
             agent.take(declared(other=["q", "r"]))
         assert listed() == {"one": ["red", "blue"]}
         agent.take(declared(**wider))  # as it is
@@ -230,13 +230,13 @@ def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Pat
             agent.tables["bandits"]["banner"]["sigma"] = 2.0
             agent.write()
             agent.send(signal.SIGHUP)
-            wait(lambda: "nothing was reloaded: [bandits.banner] sigma is 2.0" in agent.told())
+            wait(lambda: "[bandits.banner] sigma is 2.0" in agent.told())
             agent.tables["bandits"]["banner"]["sigma"] = 1.0
             agent.write()
 
             agent.send(signal.SIGTERM)
             wait(lambda: "about to stop" in str(client.ready()))
-            with pytest.raises(UnavailableError, match="makes no more choices"):
+            with pytest.raises(UnavailableError, match="no more choices"):
                 banner.choose()
             assert not button.observe(late, 1.0).duplicate
             assert not banner.observe(other, 1.0).duplicate
@@ -271,7 +271,7 @@ def test_the_token_of_a_bandit_is_read_again(tmp_path: Path) -> None:
             agent.send(signal.SIGHUP)
             wait(lambda: "the configuration was reloaded" in agent.told())
             late = new.bandit("button").choose().ticket
-            with pytest.raises(InputError, match="a valid token is needed"):
+            with pytest.raises(InputError, match="token"):
                 old.bandit("button").choose()
 
             token.chmod(0o644)
@@ -284,7 +284,7 @@ def test_the_token_of_a_bandit_is_read_again(tmp_path: Path) -> None:
             agent.write()
             agent.send(signal.SIGHUP)
             wait(lambda: agent.told().count("the configuration was reloaded") == 2)
-            with pytest.raises(InputError, match="a valid token is needed"):
+            with pytest.raises(InputError, match="token"):
                 old.bandit("button").observe(late, 1.0)
             new.bandit("button").observe(late, 1.0)  # of a retired one, with the token it had
 
@@ -321,5 +321,5 @@ def test_late_rewards_of_a_retired_bandit_count_without_its_name(tmp_path: Path)
         assert not agent.observe(own.ticket, 0.5).duplicate
         told = {state.name: (state.rewards, state.open_tickets) for state in agent.bandits()}
         assert told == {"button": (1, 0), "banner": (1, 0)}
-        with pytest.raises(UnknownTicketError, match="is no ticket of this agent"):
+        with pytest.raises(UnknownTicketError, match="no ticket"):
             agent.observe("0123456789abcdef-1", 1.0)

@@ -42,7 +42,7 @@ def test_from_a_backup_to_the_end(tmp_path: Path) -> None:
         told = call("fleet", "drain", node, "--seconds", "0.2")[1]
         assert told == "alpha makes no more choices, and stops when it is done\n"
         assert agent.end() == 0
-        with pytest.raises(InputError, match="alpha was not told: "):
+        with pytest.raises(InputError, match="alpha"):
             call("fleet", "drain", node)
         with pytest.raises(InputError, match="give --replace"):
             call("fleet", "restore", node, copy)
@@ -54,7 +54,7 @@ def test_from_a_backup_to_the_end(tmp_path: Path) -> None:
 
 
 def test_a_fleet_needs_a_graph() -> None:
-    with pytest.raises(InputError, match="--graph is missing; give one"):
+    with pytest.raises(InputError, match="--graph"):
         call("fleet")
 
 

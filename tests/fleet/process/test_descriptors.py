@@ -198,5 +198,5 @@ def test_the_limit_is_raised_to_what_the_budgets_need() -> None:
 
 
 def test_budgets_beyond_what_the_system_allows_are_a_sentence() -> None:
-    with pytest.raises(InputError, match=r"may open \d+ files, but 1000000000 connections"):
+    with pytest.raises(InputError, match="1000000000"):
         reserve_descriptors(config_of(max_connections=10**9))

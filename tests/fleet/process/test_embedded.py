@@ -86,9 +86,9 @@ def test_refusals_reach_the_caller(path: Path) -> None:
     with LocalAgent(path, insecure=True) as agent:
         with pytest.raises(UnknownTicketError):
             agent.observe("0-1", 1.0)
-        with pytest.raises(InputError, match="did you mean 'blue'"):
+        with pytest.raises(InputError, match="'blue'"):
             agent.choose(["bleu"])
-        with pytest.raises(InputError, match="is running already; start it once"):
+        with pytest.raises(InputError, match="running already"):
             agent.start()
         assert agent.ready() is None
 
@@ -98,7 +98,7 @@ def test_an_agent_that_does_not_run_says_so(path: Path) -> None:
     agent.stop()  # harmless
     calls = (agent.choose, lambda: agent.observe("x", 1.0), agent.arms, agent.health, agent.ready)
     for call in calls:
-        with pytest.raises(InputError, match="agent shop-1 is not running; start it first"):
+        with pytest.raises(InputError, match=r"shop-1.*not running"):
             call()
     with agent:
         pass
@@ -137,7 +137,7 @@ def test_a_failed_start_leaves_nothing_behind(path: Path) -> None:
         place = f"127.0.0.1:{taken.getsockname()[1]}"
         path.write_text(write_config(TABLES | {"node": TABLES["node"] | {"listen": place}}))
         agent = LocalAgent(path, insecure=True)
-        with pytest.raises(InputError, match=f"cannot listen on {place}"):
+        with pytest.raises(InputError, match=place):
             agent.start()
     assert "agent shop-1" not in threads()
     with pytest.raises(InputError, match="not running"):
@@ -177,13 +177,13 @@ def test_a_journal_in_use_is_a_sentence(path: Path) -> None:
     config = read_config(path, now=time.time(), insecure=True)
     assert isinstance(config, NodeConfig)
     with LocalAgent(config) as agent:
-        with pytest.raises(InputError, match="in use by another process"):
+        with pytest.raises(InputError, match="another process"):
             LocalAgent(config).start()
         pull(agent)
 
 
 def test_without_tls_it_must_be_told_so(path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no \[tls\]"):
+    with pytest.raises(InputError, match=r"\[tls\]"):
         LocalAgent(path)
 
 
@@ -195,11 +195,9 @@ def test_a_program_tells_of_its_requests(tmp_path: Path) -> None:
     path.write_text(write_config({**TABLES, "cluster": cluster}))
     with LocalAgent(path, insecure=True) as agent:
         kept = agent.choose(["red"], request).ticket
-        with pytest.raises(
-            InputError, match=r"feature 'hour' is 25\.0; it must be a number from 0"
-        ):
+        with pytest.raises(InputError, match=r"'hour'.* 25\.0"):
             agent.choose(context={**request, "hour": 25})
-        with pytest.raises(InputError, match="there is no context; send what is known"):
+        with pytest.raises(InputError, match="no context"):
             agent.choose()
     with LocalAgent(path, insecure=True) as agent:  # the journal has kept the context
         agent.observe(kept, 1.0)

@@ -130,7 +130,7 @@ def test_an_export_goes_through_a_link(tmp_path: Path) -> None:
     assert json.loads(target.read_text())["agent"] == "alpha"
     assert [file.name for file in target.parent.iterdir()] == ["learned.json"]
     circle.symlink_to(circle.name)
-    with pytest.raises(InputError, match=r"cannot write .*: Too many levels of symbolic links"):
+    with pytest.raises(InputError, match="Too many levels"):
         export(source, str(circle))
 
 
@@ -170,7 +170,7 @@ def test_what_cannot_be_exported_is_said_and_nothing_is_overwritten(
     with pytest.raises(InputError, match=r"ends in '.xls'; an export is written as .json, .csv"):
         export(source, str(tmp_path / "learned.xls"))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match="needs pyarrow, which is not installed"):
+    with pytest.raises(InputError, match="pyarrow"):
         export(source, str(tmp_path / "learned.parquet"))
     with pytest.raises(InputError, match="cannot write"):
         export(source, str(file / "learned.json"))

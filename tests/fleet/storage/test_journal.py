@@ -137,7 +137,7 @@ def test_what_is_held_back_is_in_a_new_snapshot() -> None:
 def test_a_journal_of_another_configuration_is_refused_and_kept(key: str) -> None:
     disk = filled()
     before = disk.read()
-    with pytest.raises(InputError, match=f"another configuration: its {key} is"):
+    with pytest.raises(InputError, match=rf"its {key}\b"):
         Journal(disk, IDENTITY | {key: "other"}, ORIGIN)
     assert disk.read() == before
 
@@ -151,7 +151,7 @@ def test_a_journal_that_lost_its_head_is_not_taken_for_a_new_one() -> None:
     made = filled(0)
     whole = len(made.data) - 29  # without the mark, which is no event
     for size in range(1, whole):
-        with pytest.raises(InputError, match="damaged at byte"):
+        with pytest.raises(InputError, match="at byte"):
             opened(MemoryDisk(bytes(made.data[:size])))
 
 
@@ -337,7 +337,7 @@ def test_a_disk_that_hangs_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPa
     for number in range(10):
         journal.append(event(number))
     assert len(rewrite.tail) <= 100
-    with pytest.raises(DiskError, match="a snapshot took the disk longer than 100 bytes") as raised:
+    with pytest.raises(DiskError, match="100 bytes") as raised:
         journal.switch(rewrite)
     journal.finish_rewrite(rewrite, raised.value)
     assert not journal.trouble

@@ -209,13 +209,13 @@ def test_fields_of_a_later_version_are_ignored() -> None:
 
 
 def test_kinds_and_formats_of_a_later_version_are_refused() -> None:
-    with pytest.raises(InputError, match=r"kind 99 at byte \d+, which this version does not know"):
+    with pytest.raises(InputError, match=r"kind 99 at byte \d+"):
         Journal(MemoryDisk(with_record(99, {})), IDENTITY, ORIGIN)
-    with pytest.raises(InputError, match="cannot be read: Object missing required field"):
+    with pytest.raises(InputError, match="missing required field"):
         Journal(MemoryDisk(with_record(17, {"number": 1})), IDENTITY, ORIGIN)
     head = records.FILE_HEADER.pack(records.MAGIC, 3, 0)
     later = head + records.CHECKSUM.pack(zlib.crc32(head))
-    with pytest.raises(InputError, match="has format 3, and this version reads formats 1 and 2"):
+    with pytest.raises(InputError, match=r"format 3\b.* 1 and 2\b"):
         read_records(later)
 
 
@@ -231,5 +231,5 @@ def test_right_checksums_of_other_things_are_refused_in_a_sentence(
               for each in (head, snapshot)]  # fmt: skip
     parts = [encode_record(at, at, body) for at, body in enumerate(bodies, start=1)]
     data = records.encode_file_header(marked=False) + b"".join(parts)
-    with pytest.raises(InputError, match=r"a record at byte \d+ that cannot be read"):
+    with pytest.raises(InputError, match=r"at byte \d+"):
         Journal(MemoryDisk(data), IDENTITY, ORIGIN)

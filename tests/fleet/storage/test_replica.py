@@ -285,7 +285,7 @@ def test_a_synchronous_policy_keeps_its_neighbours(policy: str) -> None:
     for _ in range(9):
         made.step()
     made.crash(0)
-    with pytest.raises(InputError, match="cannot go on with other neighbours"):
+    with pytest.raises(InputError, match="other neighbours"):
         made.restart(0, [1])
 
 
@@ -314,6 +314,6 @@ def test_events_that_cannot_have_happened_are_refused_and_the_journal_is_kept() 
     journal.append(Observed(77, 1.0))  # of a ticket that nobody has
     before = bytes(made.disks[0].data)
     made.crash(0)
-    with pytest.raises(InputError, match="the journal cannot be replayed: KeyError: 77; install"):
+    with pytest.raises(InputError, match="KeyError: 77"):
         made.restart(0)
     assert bytes(made.disks[0].data) == before

@@ -23,7 +23,7 @@ def test_a_ticket_takes_one_reward_and_recognises_it_again() -> None:
     assert tickets.look_up(number, 0.5).arm == 2
     assert tickets.settle(number, 0.5) == (2, b"")
     assert tickets.look_up(number, 0.5) == Settled(2, 0.5)
-    with pytest.raises(OtherRewardError, match=r"reward is 0\.5 already and not 0\.7"):
+    with pytest.raises(OtherRewardError, match=r"0\.5\b.*0\.7\b"):
         tickets.look_up(number, 0.7)
 
 
@@ -51,14 +51,14 @@ def test_a_clock_that_was_set_back_keeps_no_ticket_open_for_ever() -> None:
 def test_no_more_than_so_many_are_open_or_remembered() -> None:
     tickets = Tickets(limit=2, lifetime=10.0, nonce=7)
     first, second = tickets.add(0, 0.0), tickets.add(0, 4.0)
-    with pytest.raises(TooManyTicketsError, match=r"2 tickets are open.* wait 9 s") as caught:
+    with pytest.raises(TooManyTicketsError, match=r"2 tickets.* 9 s") as caught:
         tickets.check_room(1.0)
     assert caught.value.retry_after == 9.0
     for number in (first, second, tickets.next_number):
         if number not in tickets.open:
             tickets.add(0, 5.0)
         tickets.settle(number, 1.0)
-    with pytest.raises(ExpiredTicketError, match="came long ago"):
+    with pytest.raises(ExpiredTicketError, match="long ago"):
         tickets.look_up(first, 1.0)
     assert tickets.look_up(second, 1.0).arm == 0
 
@@ -68,10 +68,10 @@ def test_names_tell_agents_apart() -> None:
     mine, foreign = tickets.name(tickets.add(0, 0.0)), other.name(other.add(0, 0.0))
     assert tickets.number(mine) == 1
     for name in ("", "7-1", foreign, f"{7:016x}-", f"{7:016x}-1.0", f"{7:016x}-²"):
-        with pytest.raises(UnknownTicketError, match="no ticket of this agent"):
+        with pytest.raises(UnknownTicketError, match="no ticket"):
             tickets.number(name)
     for name in (f"{7:016x}-2", f"{7:016x}-0", f"{7:016x}-01"):
-        with pytest.raises(UnknownTicketError, match="handed out no such ticket"):
+        with pytest.raises(UnknownTicketError, match="no such ticket"):
             tickets.number(name)
 
 
@@ -86,7 +86,7 @@ def test_tickets_of_a_memory_that_was_rolled_back_are_unknown_and_never_given_ag
     fresh = [again.name(again.add(2, 1.0)) for _ in range(3)]
     assert not set(lost) & set(fresh)
     for name in lost:
-        with pytest.raises(UnknownTicketError, match="has lost the memory of it since"):
+        with pytest.raises(UnknownTicketError, match="lost the memory"):
             again.number(name)
     assert [again.number(name) for name in fresh] == [2, 3, 4]
     assert again.number(f"{7:016x}-1") == 1, "one of before is as good as ever"

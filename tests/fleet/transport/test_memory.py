@@ -86,7 +86,7 @@ def test_an_agent_is_one_of_its_name_and_not_its_own_neighbour() -> None:
     async def scenario() -> None:
         network = MemoryNetwork()
         await join(network, "alpha", "beta")
-        with pytest.raises(InputError, match="'alpha' is running already; stop it first"):
+        with pytest.raises(InputError, match=r"'alpha'.*running"):
             await join(network, "alpha", "beta")
         with pytest.raises(InputError, match="own neighbour"):
             network.transport("alpha", ("alpha",))

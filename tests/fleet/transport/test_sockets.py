@@ -41,7 +41,7 @@ def test_every_meaning_of_an_address_is_tried(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(ConnectionRefusedError):
             await connect(Address("somewhere", 7400))
         found.clear()
-        with pytest.raises(OSError, match="the host has no address"):
+        with pytest.raises(OSError, match="no address"):
             await connect(Address("somewhere", 7400))
         listener.close()
 

@@ -30,7 +30,7 @@ HERE = Address("127.0.0.1", 0)
     [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "10.0.0.1"), ("127.0.0.1", "example.org")],  # noqa: S104  refused
 )
 def test_without_tls_nobody_outside_may_be_involved(listen: str, neighbor: str) -> None:
-    with pytest.raises(InputError, match="not on the loopback interface, and there is no TLS"):
+    with pytest.raises(InputError, match="loopback"):
         TcpTransport("beta", Address(listen, 7400), {"alpha": Address(neighbor, 7400)}, None)
 
 
@@ -43,9 +43,7 @@ def test_an_address_in_use_is_one_sentence() -> None:
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             transport = TcpTransport("alpha", Address(*taken.getsockname()), {}, None)
-            with pytest.raises(
-                InputError, match=r"'alpha' cannot listen on 127\.0\.0\.1:\d+ \(Add"
-            ):
+            with pytest.raises(InputError, match=r"'alpha'.*127\.0\.0\.1:\d+.*\(Add"):
                 await transport.start(Witness("alpha"))
             await transport.stop()
 

@@ -70,14 +70,14 @@ def test_some_join_late() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("sleep=1.1", "probability of sleep is 1.1; it must be a number from 0 to 1"),
-        ("speeds=0.5", "ratio of speeds is 0.5; it must be a finite number, at least 1"),
-        ("crash=0.5", r"fault 'crash=0.5' is malformed; write crash=SHARE@START\[..STOP\]"),
-        ("crash=0.5@9..4", "stop of crash is 4; it must be a whole number, at least 10"),
-        ("crash=0.5@9..12:gone", "unknown state of crash 'gone'; known are kept, lost"),
-        ("crash=0.5@9:lost", "has agents that never return, so their state does not matter"),
-        ("join=0.5@0", "start of join is 0; it must be a whole number, at least 1"),
-        ("join=0.5@1.5", "start of join is 1.5; it must be a whole number, at least 1"),
+        ("sleep=1.1", r"sleep.* 1\.1\b"),
+        ("speeds=0.5", r"speeds.* 0\.5\b"),
+        ("crash=0.5", r"'crash=0\.5'.*crash=SHARE@START\[\.\.STOP\]"),
+        ("crash=0.5@9..4", r"crash.* 4\b.* 10\b"),
+        ("crash=0.5@9..12:gone", "crash 'gone'.*kept, lost"),
+        ("crash=0.5@9:lost", "agents that never return"),
+        ("join=0.5@0", r"join.* 0\b"),
+        ("join=0.5@1.5", r"join.* 1\.5\b"),
     ],
 )
 def test_bad_settings(text: str, sentence: str) -> None:

@@ -104,13 +104,13 @@ def test_the_order_does_not_matter_and_repetition_does() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "fault '' has no value; write name=value, such as loss=0.3, or none for none"),
-        ("loss", "fault 'loss' has no value"),
-        ("loss=0.3,", "fault '' has no value"),
-        ("los=0.3", "unknown fault 'los'; known are bursts, .*; did you mean 'loss'"),
-        ("loss=", "fault 'loss=' is malformed; write loss=PROBABILITY"),
-        ("loss=0.3,sleep", "fault 'loss=0.3,sleep' is malformed; write loss=PROBABILITY"),
-        ("loss=0.3;sleep=0.1", "fault 'loss=0.3;sleep=0.1' is malformed"),
+        ("", r"''.*loss=0\.3.*none"),
+        ("loss", "'loss'"),
+        ("loss=0.3,", "''"),
+        ("los=0.3", "'los'.*bursts.*'loss'"),
+        ("loss=", "'loss='.*loss=PROBABILITY"),
+        ("loss=0.3,sleep", r"'loss=0\.3,sleep'.*loss=PROBABILITY"),
+        ("loss=0.3;sleep=0.1", r"'loss=0\.3;sleep=0\.1'"),
     ],
 )
 def test_bad_spellings(text: str, sentence: str) -> None:
@@ -120,7 +120,7 @@ def test_bad_spellings(text: str, sentence: str) -> None:
 
 def test_only_kinds_of_faults() -> None:
     for kinds in ((0.3,), ("loss=0.3",), (Loss,), ([Loss(0.3)],)):
-        with pytest.raises(InputError, match=r"is no kind of fault; give some such as Faults"):
+        with pytest.raises(InputError, match=r"Faults\("):
             Faults(*kinds)
 
 

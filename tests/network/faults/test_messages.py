@@ -93,14 +93,14 @@ def test_what_kinds_draw_does_not_depend_on_the_others() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("loss=1.4", "probability of loss is 1.4; it must be a number from 0 to 1"),
-        ("loss=-0.1", "probability of loss is -0.1; it must be a number from 0 to 1"),
-        ("loss=much", "probability of loss is 'much'; it must be a number from 0 to 1"),
-        ("bursts=0.5..3", "good of bursts is 0.5; it must be a finite number of rounds"),
-        ("bursts=5..0", "bad of bursts is 0; it must be a finite number of rounds, at least 1"),
-        ("bursts=5..3:2", "loss of bursts is 2; it must be a number from 0 to 1"),
-        ("delay=1.5", "longest of delay is 1.5; it must be a whole number, at least 0"),
-        ("delay=1001", "longest of delay is 1001; it must be at most 1000 rounds"),
+        ("loss=1.4", r"loss.* 1\.4\b"),
+        ("loss=-0.1", r"loss.* -0\.1\b"),
+        ("loss=much", "loss.* 'much'"),
+        ("bursts=0.5..3", r"bursts.* 0\.5\b"),
+        ("bursts=5..0", r"bursts.* 0\b"),
+        ("bursts=5..3:2", r"bursts.* 2\b"),
+        ("delay=1.5", r"delay.* 1\.5\b"),
+        ("delay=1001", r"delay.* 1001\b.* 1000\b"),
     ],
 )
 def test_bad_settings(text: str, sentence: str) -> None:

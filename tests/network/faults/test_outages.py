@@ -141,17 +141,17 @@ def test_graphs_take_turns_in_their_union() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("churn=0..5", "up of churn is 0; it must be a finite number of rounds, at least 1"),
-        ("churn=5", r"fault 'churn=5' is malformed; write churn=UP..DOWN"),
-        ("one-way=2", "share of one-way is 2; it must be a number from 0 to 1"),
-        ("partition=0.5@0", "start of partition is 0; it must be a whole number, at least 1"),
-        ("partition=0.5@9..9", "stop of partition is 9; it must be a whole number, at least 10"),
-        ("redraw=0:0.5", "every of redraw is 0; it must be a whole number, at least 1"),
-        ("redraw=5", "fault 'redraw=5' is malformed; write redraw=EVERY:PROBABILITY"),
-        ("pairs=0", "every of pairs is 0; it must be a whole number, at least 1"),
-        ("graphs=cycle:9", "is malformed; write graphs=EVERY:GRAPHS, for instance graphs=50:"),
-        ("graphs=0:cycle:9", "every of graphs is 0; it must be a whole number, at least 1"),
-        ("graphs=5:cycel:9", "unknown graph 'cycel'.*did you mean 'cycle'"),
+        ("churn=0..5", r"churn.* 0\b"),
+        ("churn=5", r"'churn=5'.*churn=UP\.\.DOWN"),
+        ("one-way=2", r"one-way.* 2\b"),
+        ("partition=0.5@0", r"partition.* 0\b"),
+        ("partition=0.5@9..9", r"partition.* 9\b.* 10\b"),
+        ("redraw=0:0.5", r"redraw.* 0\b"),
+        ("redraw=5", "'redraw=5'.*redraw=EVERY:PROBABILITY"),
+        ("pairs=0", r"pairs.* 0\b"),
+        ("graphs=cycle:9", "graphs=EVERY:GRAPHS"),
+        ("graphs=0:cycle:9", r"graphs.* 0\b"),
+        ("graphs=5:cycel:9", "'cycel'.*'cycle'"),
     ],
 )
 def test_bad_settings(text: str, sentence: str) -> None:
@@ -162,8 +162,8 @@ def test_bad_settings(text: str, sentence: str) -> None:
 @pytest.mark.parametrize(
     ("graph", "sentence"),
     [
-        ("cycle:9", r"graph cycle:9 has other agents \(9\) than the network \(25\)"),
-        ("cycle:25", "graph cycle:25 has links that the network lacks; make the network of all"),
+        ("cycle:9", r"cycle:9\b.*\(9\).*\(25\)"),
+        ("cycle:25", r"cycle:25\b.*links"),
     ],
 )
 def test_graphs_that_do_not_fit_the_network(graph: str, sentence: str) -> None:

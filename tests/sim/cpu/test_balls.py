@@ -40,8 +40,7 @@ def test_the_memory_that_would_be_needed_is_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "MOST_BYTES", 108_000)
     find_balls(network, 3)
     monkeypatch.setattr(module, "MOST_BYTES", 107_999)
-    sentence = r"hop limit 3 in a network of 1000 agents would take about 0.000108 GB to simulate"
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=r"hop limit 3\b.* 1000 agents.* 0\.000108 GB"):
         find_balls(network, 3)
 
 
@@ -52,5 +51,5 @@ def test_large_balls_are_refused_before_they_are_all_found(
     monkeypatch.setattr(module, "MOST_BYTES", 20_000_000)
     network = Network.from_spec("star:100000")
     find_balls(network, 1)
-    with pytest.raises(InputError, match=r"would take about 40 GB .*, more than 0.02 GB; give a"):
+    with pytest.raises(InputError, match=r"40 GB.* 0\.02 GB"):
         find_balls(network, 2)

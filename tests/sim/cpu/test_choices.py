@@ -305,7 +305,7 @@ class Textual(Broken):
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_values_that_are_no_numbers_are_refused(engine: str) -> None:
-    with pytest.raises(InputError, match=r"returned NaN for arm"):
+    with pytest.raises(InputError, match="NaN for arm"):
         simulate(*WORLD, combine(LocalSums(), Broken()), 60, engine=engine)
 
 
@@ -332,7 +332,7 @@ def test_what_numba_cannot_compile_is_played_by_the_reference_engine(
         compiled_choice(Textual())
     result = simulate(*WORLD, combine(LocalSums(), Textual()), 20)
     assert result.meta["engines"] == ["reference"]
-    assert "numba cannot compile index" in capsys.readouterr().err
+    assert "cannot compile index" in capsys.readouterr().err
 
 
 def factorial(k: int) -> float:
@@ -401,7 +401,7 @@ class Spilling(Broken):
 
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_scratch_beyond_its_end_is_refused_before_it_is_compiled(engine: str) -> None:
-    with pytest.raises(InputError, match=r"place 1 of scratch, which has 1; .* scratch_size"):
+    with pytest.raises(InputError, match=r"place 1 of scratch.*scratch_size"):
         simulate(*WORLD, combine(LocalSums(), Spilling()), 20, engine=engine)
 
 
@@ -419,7 +419,7 @@ def test_an_index_that_asks_for_lengths_is_played_by_the_reference_engine(
 ) -> None:
     result = simulate(*WORLD, combine(LocalSums(), Unpacking()), 10)
     assert result.meta["engines"] == ["reference"]
-    assert "asks how long its numbers or its scratch are" in capsys.readouterr().err
+    assert "asks how long" in capsys.readouterr().err
 
 
 def test_a_subclass_of_a_shipped_index_is_another_one() -> None:

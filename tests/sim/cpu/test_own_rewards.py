@@ -225,7 +225,7 @@ def test_a_function_that_numba_does_not_compile_is_played_by_the_reference_engin
 ) -> None:
     result = simulate(Textual([0.5, 0.25]), CYCLE, parse_policy("dducb"), 30, progress=False)
     assert result.meta["engines"] == ["reference"]
-    assert "since numba cannot compile reward of Textual (" in capsys.readouterr().err
+    assert "cannot compile reward of Textual" in capsys.readouterr().err
 
 
 @pytest.mark.plays
@@ -233,7 +233,7 @@ def test_a_function_that_numba_does_not_compile_is_played_by_the_reference_engin
 @pytest.mark.parametrize("kind", [Rarely, Raising])
 @pytest.mark.parametrize("text", ["dducb", "coop-ucb2:gamma=1.01"])
 def test_what_is_no_number_is_noticed_in_compiled_code(kind: Any, text: str) -> None:
-    with pytest.raises(InputError, match=f"reward of {kind.__name__} raised .* or paid what is no"):
+    with pytest.raises(InputError, match=f"reward of {kind.__name__}"):
         simulate(kind([0.5, 0.25]), CYCLE, parse_policy(text), 20_000, 1, 0, "cpu", progress=False)
 
 

@@ -30,10 +30,10 @@ def task(policy: Any, runs: int = 1, **more: Any) -> Task:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("dducb:neighbor_pulls=true", "for neighbours' pulls that are read at once"),
-        ("dducb:remix=true,own_pulls=false", "for remixed totals that are read every round"),
-        ("ucb-network", "for aggregation neighborhood-sums"),
-        ("central-ucb", "for totals that are read after every pull"),
+        ("dducb:neighbor_pulls=true", "neighbours' pulls"),
+        ("dducb:remix=true,own_pulls=false", "remixed totals"),
+        ("ucb-network", "neighborhood-sums"),
+        ("central-ucb", "after every pull"),
         ("local-sums*centred-draw:sigma=estimate", "for statistic"),
     ],
 )
@@ -43,8 +43,8 @@ def test_what_has_no_kernel_is_played_by_the_cpu(
     result = cb.simulate(PROBLEM, NETWORK, parse_policy(text), 20, engine="gpu", progress=False)
     assert result.meta["engines"] == ["cpu"]
     noted = capsys.readouterr().err
-    assert f"{parse_policy(text).spelling} has no GPU kernel {why}" in noted
-    assert "so the cpu engine plays it" in noted
+    assert why in noted
+    assert "cpu engine plays it" in noted
 
 
 def test_faults_are_left_to_the_cpu() -> None:
@@ -71,10 +71,7 @@ class Dictionary(Index):
 def test_an_index_that_is_no_cpp_is_named_with_its_line() -> None:
     missing = gpu.obstacle(task(cb.combine(LocalSums(), Dictionary())))
     assert missing is not None
-    assert (
-        "Dictionary cannot be translated (line 3 of value has (arm, estimate.counts[arm])"
-        in missing
-    )
+    assert "line 3 of value has (arm, estimate.counts[arm])" in missing
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ class NoNumber(Fewest):
 def test_a_value_that_is_no_number_is_refused() -> None:
     made = gpu.ENGINE.play
     with pytest.raises(
-        cb.InputError, match=r"agent 0 in round 1 of run 0: index .*NoNumber returned NaN for arm 0"
+        cb.InputError, match=r"agent 0 in round 1 of run 0.*NoNumber.*NaN for arm 0"
     ):
         made(task(cb.combine(LocalSums(), NoNumber())), range(1), lambda _: None)
 
@@ -147,23 +144,21 @@ def test_memory_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     found = gpu.ENGINE.play(played, range(5), lambda _: None)
     assert np.array_equal(found.rewards, expected.rewards)
     monkeypatch.setattr(Emulated, "free_bytes", lambda _: run_bytes(played) // 2)
-    with pytest.raises(
-        cb.InputError, match=r"dducb would take .* GB for one run, and emulated has"
-    ):
+    with pytest.raises(cb.InputError, match=r"dducb.* GB .*emulated"):
         gpu.ENGINE.play(played, range(5), lambda _: None)
 
 
 def test_without_the_extra_or_a_device_or_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "device")
     backend.cache_clear()
-    with pytest.raises(cb.InputError, match=r"needs cuda-core|no CUDA device can be used"):
+    with pytest.raises(cb.InputError, match=r"cuda-core|CUDA device"):
         cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 20, engine="gpu")
     monkeypatch.setenv(VARIABLE, "abacus")
     backend.cache_clear()
-    with pytest.raises(cb.InputError, match=f"unknown value of {VARIABLE} 'abacus'"):
+    with pytest.raises(cb.InputError, match=f"{VARIABLE} 'abacus'"):
         cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 20, engine="gpu")
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(cb.InputError, match="emulated by a C\\+\\+ compiler, and there is none"):
+    with pytest.raises(cb.InputError, match=r"C\+\+ compiler"):
         Emulated()
 
 
@@ -183,11 +178,11 @@ def test_single_precision_is_close_and_is_named(text: str) -> None:
 
 
 def test_single_precision_is_for_gpus_and_for_some_indices() -> None:
-    with pytest.raises(cb.InputError, match="'float32', which engine=\"gpu\" alone has"):
+    with pytest.raises(cb.InputError, match=r"'float32'.*engine=.gpu."):
         cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 20, engine="cpu", precision="float32")
-    with pytest.raises(cb.InputError, match="unknown precision 'half'"):
+    with pytest.raises(cb.InputError, match="precision 'half'"):
         cb.simulate(PROBLEM, NETWORK, cb.DDUCB(), 20, precision="half")
     missing = gpu.obstacle(task(parse_policy("dec-bayes-ucb"), precision="float32"))
-    assert missing == " in float32 for index bayes-ucb:family=gaussian"
+    assert missing is not None and "bayes-ucb:family=gaussian" in missing
     missing = gpu.obstacle(task(parse_policy("dec-ts:discount=0.9"), precision="float32"))
-    assert missing == " in float32 for agents that forget"
+    assert missing is not None and "forget" in missing

@@ -191,5 +191,5 @@ def test_arms_in_another_order_in_every_run() -> None:
 @pytest.mark.parametrize("horizon", [1, 3])
 @pytest.mark.parametrize("text", ["dducb", "dec-ts", "independent-ucb"])
 def test_fewer_rounds_than_arms(text: str, horizon: int) -> None:
-    with pytest.warns(UserWarning, match="is below the number of arms"):
+    with pytest.warns(UserWarning, match=f"horizon {horizon}"):
         check(GAUSSIAN, cb.Network.from_spec("cycle:5"), parse_policy(text), horizon)
