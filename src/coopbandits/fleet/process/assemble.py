@@ -129,7 +129,7 @@ def as_learned(cluster: ClusterConfig, told: Mapping[str, Any]) -> ClusterConfig
     """
     if "arms" not in told:
         return replace(cluster, epoch=told["epoch"])
-    found: dict[str, Any] = {key: told[key] for key in LEARNING}
+    found: dict[str, Any] = {key: told.get(key) for key in LEARNING}
     for key in ("arms", "reward_range"):
         found[key] = found[key] and tuple(found[key])
     if found["features"] is not None:
