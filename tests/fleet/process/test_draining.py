@@ -139,8 +139,7 @@ def test_what_nobody_else_is_known_to_have_is_counted(policy: str) -> None:
         node.beat()
     assert node.is_linked()
     assert node.untold() == 0
-    more_arms = {"arms": ["red", "green", "blue"], "policy": declared["button"].settings.policy}
-    fleet.take(0, both(CLUSTER, **more_arms))
+    fleet.take(0, both(arms=["red", "green", "blue"], policy=policy))
     assert node.untold() == 0  # other arms, and the same rewards
     fleet.cut_link(0, 1)
     fleet.play(0, "banner", 1.0)

@@ -131,7 +131,7 @@ def test_another_version_is_told_what_to_upgrade(version: int, where: str) -> No
 def test_the_layout_of_a_frame_is_fixed() -> None:
     """Agents of another release must read it: a change here is a new version."""
     stamp = Stamp(0x0102, 0x0304, 0x0506, 0x0708, 0x09)
-    expected = "cbb4 02 02 0000 0201 08000000 09000000 0403000000000000 0605000000000000"
+    expected = "cbb4 01 02 0000 0201 08000000 09000000 0403000000000000 0605000000000000"
     head = bytes.fromhex(expected + "0807000000000000")
     assert encode_data(stamp, np.array([1.0])) == head + struct.pack("<d", 1.0)
 

@@ -252,7 +252,7 @@ class BanditFrame(msgspec.Struct, frozen=True):
 
 
 class MembersFrame(msgspec.Struct, frozen=True):
-    """What is told of members, where agents find each other; others skip it."""
+    """What is told of members, where agents find each other."""
 
     stamp: Stamp
     message: Message
@@ -272,8 +272,8 @@ def encode_bye(stamp: Stamp, reason: str) -> bytes:
 
 
 def encode_greeting(stamp: Stamp, greeting: Greeting) -> bytes:
-    """Return a greeting about one bandit, which is skipped by who knows no such thing."""
-    return _frame(BANDIT, OPTIONAL, stamp, msgspec.msgpack.encode(greeting))
+    """Return a greeting about one bandit."""
+    return _frame(BANDIT, 0, stamp, msgspec.msgpack.encode(greeting))
 
 
 def encode_beat(stamp: Stamp) -> bytes:
@@ -282,13 +282,13 @@ def encode_beat(stamp: Stamp) -> bytes:
 
 
 def encode_document(stamp: Stamp, body: bytes) -> bytes:
-    """Return news of the cluster's document, which who does not know of documents skips."""
-    return _frame(DOCUMENT, OPTIONAL, stamp, body)
+    """Return news of the cluster's document."""
+    return _frame(DOCUMENT, 0, stamp, body)
 
 
 def encode_members(stamp: Stamp, message: Message) -> bytes:
-    """Return a message about members, which who has a list of neighbours skips."""
-    return _frame(MEMBERS, OPTIONAL, stamp, encode_message(message))
+    """Return a message about members."""
+    return _frame(MEMBERS, 0, stamp, encode_message(message))
 
 
 def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = None) -> bytes:
