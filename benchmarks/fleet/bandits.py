@@ -99,7 +99,7 @@ class _Pair:
         self.now, self.lines = float(START), [_Line(), _Line()]
         self.nodes: list[ManyNode] = []
         self.services: list[ManyService] = []
-        cluster = ClusterConfig("bench", START - 1000, (), signed=False)
+        cluster = ClusterConfig("bench", START - 1000, ())
         declared = {each.name: each for each in _bandits(shape, cluster)}
         words = count(1)
         for own, other, line in zip(NAMES, NAMES[::-1], self.lines, strict=True):
@@ -142,9 +142,7 @@ def _bandits(shape: Shape, cluster: ClusterConfig) -> Iterator[BanditConfig]:
     for at in range(shape.bandits):
         name = f"bandit-{at}"
         arms = tuple(f"arm-{k}" for k in range(shape.arms))
-        settings = ClusterConfig(
-            cluster.name, cluster.epoch, arms, "flood-ts", (0.0, 1.0), signed=False
-        )
+        settings = ClusterConfig(cluster.name, cluster.epoch, arms, "flood-ts", (0.0, 1.0))
         named = tuple(Arm(arm, arm) for arm in arms)
         yield BanditConfig(name, derived_number(name), settings, named)
 

@@ -119,7 +119,6 @@ class Plan:
             rounds_per_second=case.rounds_per_second,
             pulls_per_second=case.pulls_per_second or 1.0,
             uvloop=uvloop,
-            signed=False,
         )
 
 

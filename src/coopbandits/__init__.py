@@ -380,13 +380,7 @@ __all__ = [
 ]
 
 
-_INSTEAD = {"ucb_index": "cb.UCB(constant=…), an index as a value"}
-"""What used to be here, and what to write now."""
-
-
 def __getattr__(name: str) -> Any:
-    if name in _INSTEAD:
-        raise AttributeError(f"coopbandits has no {name} any more; use {_INSTEAD[name]}")
     if name in _HOME_OF:
         return getattr(part(_HOME_OF[name]), name)
     raise AttributeError(f"module 'coopbandits' has no attribute {name!r}")

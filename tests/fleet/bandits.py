@@ -13,10 +13,10 @@ from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.bandits import BANDIT, BanditConfig, make_bandit
 from coopbandits.fleet.process.declare import take
 from coopbandits.fleet.service.many import ManyService
-from tests.torture.schedule import START
+from tests.torture.schedule import ROUNDS_PER_SECOND, START
 from tests.torture.world import World
 
-CLUSTER = ClusterConfig("shop", START - 1000, (), signed=False)
+CLUSTER = ClusterConfig("shop", START - 1000, (), signatures_per_second=ROUNDS_PER_SECOND)
 BUTTON: dict[str, Any] = {"arms": ["red", "green"], "reward_range": [0.0, 1.0]}
 BANNER: dict[str, Any] = {"arms": ["a", "b", "c"], "sigma": 1.0, "policy": "flood-ts"}
 

@@ -140,9 +140,8 @@ def test_pulls_are_forgotten_by_the_clock_without_news() -> None:
 
 
 def test_signed_entries_hold_in_every_order_of_arms(certificates: Path) -> None:
-    cluster = replace(CLUSTER, signed=True)
-    fleet = Many(nx.path_graph(3), cluster, certificates=certificates)
-    fleet.declared[2] = both(cluster, arms=["green", "red"])
+    fleet = Many(nx.path_graph(3), certificates=certificates)
+    fleet.declared[2] = both(arms=["green", "red"])
     fleet.crash(2)
     fleet.disks[2] = type(fleet.disks[2])()
     fleet.restart(2)

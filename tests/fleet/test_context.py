@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -12,11 +10,8 @@ import pytest
 
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.features import read_features
-from coopbandits.fleet.process.assemble import open_replica
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.fleet.storage.journal import Journal
 from tests.torture.world import World
 
 from .contexts import ARMS, EXACT, alone, asked, cluster, paid, serve
@@ -181,24 +176,6 @@ def test_a_journal_belongs_to_its_features() -> None:
     with pytest.raises(InputError, match=told):
         alone(disk, others)
     assert alone(disk).replica.tickets.open
-
-
-def test_a_journal_without_features_is_as_it_was_and_opens() -> None:
-    """What a plain agent writes has no word of contexts."""
-    disk = MemoryDisk()
-    service = alone(disk, None, "flood-ts")
-    service.choose()
-    assert not {b"context", b"features"} & set(re.findall(rb"context|features", disk.data))
-    plain = ClusterConfig("test", 1_790_000_000, ARMS, "flood-ts", reward_range=(0.0, 1.0))
-    identity = {
-        "node": "n", "cluster": "test", "epoch": plain.epoch, "arms": list(ARMS),
-        "policy": "flood-ts", "reward_range": [0.0, 1.0], "sigma": None, "num_agents": None,
-        "lambda_bound": None,
-    }  # fmt: skip
-    old = MemoryDisk()
-    Journal(old, identity, {"word": 1 << 16 | 1, "number": 7}).compact({})
-    config = NodeConfig(plain, "n", Path("unused"), {})
-    assert open_replica(config, old, 1_790_000_100.0, 3, 3).journal.origin["number"] == 7
 
 
 def claims(**more: Any) -> Claims:

@@ -93,9 +93,8 @@ def test_other_arms_stay_exact_while_agents_purge_one_after_the_other(policy: st
 def test_what_an_agent_signed_that_never_comes_back_is_proven_without_the_arm(
     certificates: Path,
 ) -> None:
-    cluster = replace(CLUSTER, signed=True)
-    before, left, after = steps_of(cluster)
-    fleet = Many(nx.path_graph(3), cluster, certificates=certificates, declared=before)
+    before, left, after = steps_of(CLUSTER)
+    fleet = Many(nx.path_graph(3), certificates=certificates, declared=before)
     for step in range(18):
         fleet.play(2 if step % 2 else step % 3, "button", 0.3)
         fleet.steps(10)
@@ -121,9 +120,8 @@ def test_what_an_agent_signed_that_never_comes_back_is_proven_without_the_arm(
 
 
 def test_who_has_not_purged_an_arm_hears_of_it_through_those_who_have(certificates: Path) -> None:
-    cluster = replace(CLUSTER, signed=True)
-    before, left, after = steps_of(cluster)
-    fleet = Many(nx.path_graph(3), cluster, certificates=certificates, declared=before)
+    before, left, after = steps_of(CLUSTER)
+    fleet = Many(nx.path_graph(3), certificates=certificates, declared=before)
     fleet.steps(20)
     fleet.take(1, left)
     fleet.take(1, after)

@@ -16,7 +16,7 @@ from .target import Check, Target
 
 MOST = 3 * frames.MAX_BODY
 STAMP = Stamp(3, 1_790_000_000, 7, 1_790_000_001)
-HELLO = frames.Hello("shop-1", "shop", "0f" * 16, 2, memory=5, entry=2**52 + 1, heard=(1, 2, 3))
+HELLO = frames.Hello("shop-1", "shop", "0f" * 16, 2, memory=5, heard=(1, 2, 3))
 
 
 def seeds() -> list[bytes]:

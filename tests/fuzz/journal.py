@@ -1,42 +1,34 @@
 """Journals: a file that a crash, a disk or an editor has been at.
 
 The first byte of an input says how the rest is read: as a file, as edits of a good file, or as
-records with right checksums, in today's format or that of version 0.1.
+records with right checksums.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from coopbandits.core import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.process.assemble import open_replica
-from coopbandits.fleet.storage import records, version1
+from coopbandits.fleet.storage import records
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.storage.replica import Replica
 
 from .target import SCRATCH, Check, Spelling, Target
 
 NOW = 1_790_000_100.0
-RAW, EDITS, RECORDS, OLD = range(4)
+RAW, EDITS, RECORDS = range(3)
 DURABILITIES = ("process", "power")
 MARK = len(records.encode_mark(1))
 KINDS = (1, 2, 3, 16, 17, 18, 19, 20, 21, 99)
-IDENTITY = {
-    "node": "shop-1", "cluster": "shop", "epoch": 1_790_000_000, "arms": ["a", "b"],
-    "policy": "flood-ts", "reward_range": [0.0, 1.0], "sigma": None, "num_agents": None,
-    "lambda_bound": None,
-}  # fmt: skip
 
 
 class Good(NamedTuple):
@@ -91,16 +83,6 @@ def seeds() -> list[bytes]:
             for one in records.read_records(data).records
         )
         found.append(bytes([RECORDS, at]) + spelt)
-    old = [
-        [IDENTITY, {"word": 1}],
-        {},
-        ["c", 0, 1.5],
-        ["o", 1, 0.5],
-        ["x", 1],
-        ["r", {1: b"12345678"}],
-    ]
-    bodies = [msgspec.msgpack.encode(one) for one in old]
-    found.append(bytes([OLD, 0]) + b"".join(len(b).to_bytes(2, "little") + b for b in bodies))
     return found
 
 
@@ -133,15 +115,6 @@ def spelt(how: Spelling, marked: bool) -> bytes:
     return b"".join((*parts, records.encode_mark(sequence)))
 
 
-def spelt_old(how: Spelling) -> bytes:
-    """Return the same in the format of version 0.1."""
-    parts = [version1.MAGIC]
-    while not how.is_over:
-        body = how.piece(how.number(4096))
-        parts += [version1.PREFIX.pack(len(body), zlib.crc32(body)), body]
-    return b"".join(parts)
-
-
 class Opening:
     """Opens inputs in a folder."""
 
@@ -151,16 +124,16 @@ class Opening:
     def __call__(self, data: bytes) -> None:
         mode, at = (*data[:2], 0, 0)[:2]
         durability, how = DURABILITIES[at % 2], Spelling(data[2:])
-        if mode % 4 == EDITS:
+        if mode % 3 == EDITS:
             original = good(durability)
             file = edited(original.data, how)
             replica = self.try_to_open(file, durability)
             if replica is not None:
                 require_acknowledged(original, file, replica, durability)
-        elif mode % 4 == RECORDS:
+        elif mode % 3 == RECORDS:
             self.try_to_open(spelt(how, at % 2 == 1), durability)
         else:
-            self.try_to_open(data[2:] if mode % 4 == RAW else spelt_old(how), durability)
+            self.try_to_open(data[2:], durability)
 
     def try_to_open(self, file: bytes, durability: str) -> Replica | None:
         """Open a file; if it is refused, it must be there as it was, and nothing else."""
@@ -182,7 +155,7 @@ class Opening:
 
     def require_kept(self, file: bytes, replica: Replica, durability: str) -> None:
         """What was cut off is kept, and the new file opens to the same state."""
-        if replica.journal.torn and not replica.journal.converts:
+        if replica.journal.torn:
             assert (self.folder / "journal.cut").read_bytes() == file[-replica.journal.torn :]
         again = open_in(self.folder, durability)
         assert again.own_counts.tolist() == replica.own_counts.tolist()

@@ -46,8 +46,6 @@ def test_messages_are_values_after_the_last_round(simulated: dict[str, Result]) 
     assert (result.values_sent == result.dataset["values_sent"].sel(round=30)).all()
     assert (result.values_sent.sel(policy="independent-ucb") == 0).all()
     assert (result.values_sent.sel(policy="dducb") > 0).all()
-    with pytest.warns(DeprecationWarning, match=r"Result\.values_sent"):
-        assert result.messages.identical(result.values_sent)
     assert (result.bytes_sent == 8 * result.values_sent).all()
 
 

@@ -65,7 +65,7 @@ def test_an_id_is_the_same_in_another_process() -> None:
 
 
 def test_ids_are_those_of_stored_sweeps() -> None:
-    """Written down from version 0.1: a sweep of then is found now."""
+    """A sweep is found again by a later release, unless what it plays has changed."""
     full = dataclasses.replace(
         CELL,
         problem=cb.BernoulliBandit([0.5, 0.25]),

@@ -47,9 +47,8 @@ class Checks:
         self.grows, self.forgets = traits.grows, traits.forgets
         self.outlives = traits.outlives
         # Without an author nothing is ever taken out again: neither lies nor what others have lost.
-        self.unsigned = traits.outlives and not traits.grows
-        # A liar is one agent, and one more if it takes a number of version 0.1.
-        there = len(stage.actors) + 2 * (stage.liar is not None)
+        self.authorless = traits.outlives and not traits.grows
+        there = len(stage.actors) + (stage.liar is not None)
         self.most_agents = there if self.grows else MAX_AGENTS
         self.lost_most = 0.0
         self.told: dict[tuple[int, Entry], float] = {}
@@ -202,7 +201,7 @@ class Checks:
     def _beliefs(self, actor: Actor, process: Process, replica: Replica) -> None:
         found = replica.agent.estimate()
         seconds = process.clock() - EPOCH
-        agents = self.most_agents if self.unsigned else found.num_agents
+        agents = self.most_agents if self.authorless else found.num_agents
         most = agents * MAX_PULLS_PER_SECOND * (seconds + 120.0)
         counts, sums = found.counts.tolist(), found.sums.tolist()
         if not 1.0 <= found.num_agents <= self.most_agents:

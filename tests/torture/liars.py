@@ -84,7 +84,6 @@ class Liar:
         self.decoders: dict[str, Decoder] = {}
         self.heard: list[Heard] = []
         self.frames: list[bytes] = []
-        self.number = entry_number(index, 1)
         self.notary = VirtualNotary(name(index), (stage.cluster.name, EPOCH, BANDIT))
 
     def word(self) -> int:
@@ -144,9 +143,7 @@ class Liar:
         schedule, cluster = self.stage.schedule, self.stage.cluster
         shared = replace(cluster, arms=()) if schedule.bandits else cluster
         degree = len(list(self.stage.wiring.of(self.index)))
-        hello = Hello(
-            name(self.index), cluster.name, shared.hash, degree, memory=1, entry=self.number
-        )
+        hello = Hello(name(self.index), cluster.name, shared.hash, degree, memory=1)
         if schedule.auto:
             hello = msgspec.structs.replace(hello, ask=Ask.AGAIN.value, place=f":{PORT}")
         self._say(peer, encode_hello(self._stamp(), hello))
@@ -184,7 +181,7 @@ class Liar:
         if word % 8 == 0:
             arms += (1 + word % 3).to_bytes(ARM_BYTES, "big")
         told = msgspec.structs.replace(
-            frame.greeting, arms=arms, memory=1, entry=self.number, heard=(0, 0, 0), ask=False
+            frame.greeting, arms=arms, memory=1, heard=(0, 0, 0), ask=False
         )
         stamp = self._stamp(len(arms) // ARM_BYTES, frame.stamp.bandit)
         self._say(peer, encode_greeting(stamp, told))
@@ -240,12 +237,8 @@ class Liar:
         values, arms = heard.values.copy(), heard.stamp.num_arms
         width = HEADER + 2 * arms + forgets
         row = values[HEADER : HEADER + width]
-        # A number of version 0.1 has no author: it is that of whoever signs it first.
-        old = word >> 22 & 3 == 0
-        row[0], row[1] = (
-            word >> 24 if old else entry_number(self.index, word >> 24),
-            self._false_tick(word) if forgets else self.round,
-        )
+        row[0] = entry_number(self.index, word >> 24)
+        row[1] = self._false_tick(word) if forgets else self.round
         most = MAX_PULLS_PER_SECOND * (START + self.stage.time / SECOND - EPOCH)
         pulls = most // arms if word >> 16 & 1 else float((word >> 17) % 40)
         row[HEADER : HEADER + arms], row[HEADER + arms :] = 0.0, pulls

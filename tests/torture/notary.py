@@ -13,8 +13,10 @@ from weakref import WeakSet
 import msgspec
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.protocol.settings import BANDIT
 
 AUTHORITY = b"the key of the authority"
 
@@ -68,6 +70,12 @@ class VirtualNotary(Notary):
     def _signature(self, name: str, entry: bytes) -> bytes:
         size = PROOF - FINGERPRINT
         return blake2b(self.prefix + entry, key=name.encode(), digest_size=size).digest()
+
+
+def virtual_notary(config: NodeConfig) -> VirtualNotary:
+    """Return what signs for an agent, and checks what others have signed."""
+    cluster = config.cluster
+    return VirtualNotary(config.id, (cluster.name, cluster.epoch, BANDIT))
 
 
 class VirtualRevoked(Revoked):

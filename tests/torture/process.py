@@ -48,7 +48,7 @@ from tests.torture.bandits import (
     option_of,
 )
 from tests.torture.files import VirtualFiles
-from tests.torture.notary import VirtualNotary, VirtualRevoked
+from tests.torture.notary import VirtualRevoked, virtual_notary
 from tests.torture.schedule import ARMS, SECOND, START
 
 if TYPE_CHECKING:
@@ -211,25 +211,23 @@ class Process:
             BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
 
     def _connect_many(self, bandits: Bandits, revoked: Callable[[], frozenset[str]]) -> None:
-        config, cluster = self.config, self.config.cluster
-        scope = cluster.name, cluster.epoch, BANDIT
-        notary = VirtualNotary(config.id, scope) if cluster.signed else None
-        node = make_many_node(config, bandits, self.outbox, self.clock, number, notary)
-        node.settings = replace(node.settings, revoked=VirtualRevoked(revoked))
-        node.revoke()
-        self.node, self.many = node, ManyService(config, node, self.words)
+        notary = virtual_notary(self.config)
+        node = make_many_node(self.config, bandits, self.outbox, self.clock, number, notary)
+        self._revoke(node, revoked)
+        self.node, self.many = node, ManyService(self.config, node, self.words)
         self.service = self.many.bandit(MAIN)
 
     def _connect_one(self, revoked: Callable[[], frozenset[str]]) -> None:
-        plain = make_node(self.config, self.replica, self.outbox, self.clock, number).settings
-        settings = replace(plain, revoked=VirtualRevoked(revoked))
-        if self.config.cluster.signed:
-            scope = plain.cluster, plain.epoch, BANDIT
-            signing = plain.signing._replace(notary=VirtualNotary(plain.node, scope))
-            claims = replace(plain.claims, certified=True)
-            settings = replace(settings, signing=signing, claims=claims)
-        self.node = Node(settings, self.replica, self.outbox, self.clock)
+        notary = virtual_notary(self.config)
+        node = make_node(self.config, self.replica, self.outbox, self.clock, number, notary)
+        self._revoke(node, revoked)
+        self.node = node
         self.service = ApplicationService(self.config, self.node, self.words)
+
+    @staticmethod
+    def _revoke(node: Node, revoked: Callable[[], frozenset[str]]) -> None:
+        node.settings = replace(node.settings, revoked=VirtualRevoked(revoked))
+        node.revoke()
 
     # What applications ask
 
@@ -330,9 +328,8 @@ class Process:
         return machine.clock if isinstance(machine, ClockedMachine) else 0
 
     def author_of(self, entry: Entry) -> float:
-        """Return whose entry it is, as far as this agent knows."""
-        bandit, number = entry
-        return self.gossips[bandit].claims.owners.get(number, author_of(number))
+        """Return whose entry it is."""
+        return author_of(entry[1])
 
     def beat(self) -> None:
         """Do what the runtime does once a second."""

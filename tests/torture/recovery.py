@@ -101,10 +101,10 @@ class Recovery:
         own = self._own_total()
         processes = self._processes()
         known = [self._known(process) for process in processes]
-        if self.checks.unsigned and self.stage.liar is not None:
+        if self.checks.authorless and self.stage.liar is not None:
             return ""  # a lie stays; the shift is bounded
         for actor, found in zip(self.stage.actors, known, strict=True):
-            if self.checks.unsigned and self.checks.lost_most:
+            if self.checks.authorless and self.checks.lost_most:
                 if own is not None and not self._lies_between(found, own):
                     return f"{actor.name} knows {found.tolist()}, and all have {own.tolist()}"
             elif not np.allclose(found, known[0], rtol=EXACT, atol=EXACT):
@@ -123,7 +123,7 @@ class Recovery:
 
     def _miscount(self) -> str:
         """Compare how many agents each one counts with how many there are."""
-        processes, lied = self._processes(), self.checks.unsigned and self.stage.liar is not None
+        processes, lied = self._processes(), self.checks.authorless and self.stage.liar is not None
         for actor, process in zip(self.stage.actors, processes, strict=True):
             counted = process.replica.agent.estimate().num_agents
             if self.checks.exact and not lied and counted != len(processes):
@@ -174,7 +174,7 @@ class Recovery:
             found = self._known(process)
             means, pulls = _means(found), _of_main(found)[1]
             undone = (
-                self.checks.exact and not self.checks.unsigned
+                self.checks.exact and not self.checks.authorless
             )  # lies are, once the liar is gone
             if pulls.sum() < ENOUGH or (self.stage.liar is not None and not undone):
                 continue

@@ -170,8 +170,6 @@ class Schedule:
         What it was made of.
     durability : {"process", "power"}
         That of all agents.
-    signed : bool
-        Whether agents sign what they tell of themselves.
     weather, troubles : Weather and tuple of Trouble
         What goes wrong all the time, and what at one time.
     bandits, auto : bool
@@ -181,7 +179,6 @@ class Schedule:
     seed: int
     setting: Setting
     durability: str
-    signed: bool
     weather: Weather
     troubles: tuple[Trouble, ...]
     bandits: bool = False
@@ -214,12 +211,9 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     bandits = _drawn(setting.bandits, word_at(key, 3), possible=_can_widen(setting.policy))
     auto = _drawn(setting.auto, word_at(key, 4), possible=robust)
     durability = "power" if word_at(key, 0) % 3 == 0 else "process"
-    signed = word_at(key, 2) % 4 != 0
     kinds = dict(ANY_MODE)
     if robust:
         kinds |= ROBUST_ONLY
-        if not signed:  # then a liar is believed about others, and nothing undoes that
-            del kinds["liar"]
     elif durability == "process":
         del kinds["power"], kinds["power-op"]  # mass may be lost then, which is documented
     if bandits:
@@ -231,7 +225,7 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     made = [_trouble(key, 8 * (i + 1), bag, setting) for i in range(count)]
     weather = make_weather(seed, robust)
     troubles = tuple(sorted(made))
-    return Schedule(seed, setting, durability, signed, weather, troubles, bandits, auto)
+    return Schedule(seed, setting, durability, weather, troubles, bandits, auto)
 
 
 def _drawn(asked: bool | None, word: int, *, possible: bool) -> bool:

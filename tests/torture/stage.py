@@ -7,7 +7,6 @@ the same time happen in the order in which they were planned, and all chance is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -43,7 +42,7 @@ class Stage:
     def __init__(self, schedule: Schedule, trace: Trace | None = None) -> None:
         self.schedule, self.setting = schedule, schedule.setting
         self.trace = trace or Trace()
-        self.cluster = replace(self.setting.cluster(), signed=schedule.signed)
+        self.cluster = self.setting.cluster()
         self.robust = self.cluster.mode == ROBUST
         self.weather = schedule.weather
         self.time, self.events, self._planned = 0, 0, 0

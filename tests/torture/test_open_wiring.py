@@ -20,7 +20,7 @@ def calm(*troubles: Trouble, bandits: bool = False, rounds: int = 60, agents: in
     """Return a schedule in which agents find each other, and nothing else happens."""
     setting = Setting("flood-ts", agents, rounds, bandits=bandits, auto=True)
     made = make_schedule(1, setting)
-    return replace(made, weather=made.weather.calm, troubles=troubles, signed=True)
+    return replace(made, weather=made.weather.calm, troubles=troubles)
 
 
 def test_agents_join_by_seeds_and_have_as_many_links_as_they_want() -> None:

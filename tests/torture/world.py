@@ -18,6 +18,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, DocumentConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.declare import make_many_node, open_bandits
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
@@ -26,6 +27,7 @@ from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service.many import ManyService
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.events import Chose
+from tests.torture.notary import virtual_notary
 from tests.torture.process import Wire, name, number
 from tests.torture.schedule import ROUNDS_PER_SECOND, START
 
@@ -107,7 +109,8 @@ class World:
             self.nodes[agent] = self._start_many(agent, config, word)
             return
         replica = open_replica(config, self.disks[agent], self.now, word, self.starts, number)
-        self.nodes[agent] = make_node(config, replica, self._wire(agent), self._clock, number)
+        wire, notary = self._wire(agent), self._notary(config)
+        self.nodes[agent] = make_node(config, replica, wire, self._clock, number, notary)
 
     def _clock(self) -> float:
         return self.now
@@ -122,7 +125,12 @@ class World:
         words = chain([word], count(1000 * self.starts))
         disk = self.disks[agent]
         bandits = open_bandits(config, disk, self._clock, words.__next__, number)
-        return make_many_node(config, bandits, self._wire(agent), self._clock, number)
+        wire, notary = self._wire(agent), self._notary(config)
+        return make_many_node(config, bandits, wire, self._clock, number, notary)
+
+    def _notary(self, config: NodeConfig) -> Notary | None:
+        """Return what signs: with the agent's certificate where there are any."""
+        return virtual_notary(config) if self.certificates is None else None
 
     def many_service(self, agent: int, words: Callable[[], int]) -> ManyService:
         """Return the service of an agent that runs several bandits."""

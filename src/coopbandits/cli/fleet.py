@@ -45,7 +45,7 @@ def agent_command(
     config: Annotated[list[Path], typer.Argument(help="a TOML file; several with --check")],
     check: Annotated[bool, typer.Option("--check", help="explain it; start nothing")] = False,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="accept a file without TLS, on one machine")
+        bool, typer.Option("--insecure", help="accept a file without [tls], on one machine")
     ] = False,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error, instead of the file's")

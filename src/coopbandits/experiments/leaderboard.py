@@ -204,7 +204,7 @@ def _best_rows(part: Group) -> Iterator[tuple[str, ...]]:
 def _scenario_row(row: Score) -> tuple[str, ...]:
     return (
         _name(row.played, row), f"{row.rank}", _constant(row.bonus_constant), _mean(row),
-        number(row.quantile), _worst(row), f"{row.values:.1f}", _score(row),
+        number(row.quantile), number(row.worst_agent), f"{row.values:.1f}", _score(row),
         _common(row),
     )  # fmt: skip
 
@@ -215,10 +215,6 @@ def _constant(value: float | None) -> str:
 
 def _common(row: Score | Standing) -> str:
     return "–" if math.isnan(row.common) else short(row.common)
-
-
-def _worst(row: Score) -> str:
-    return "–" if math.isnan(row.worst_agent) else number(row.worst_agent)
 
 
 def _mean(row: Score) -> str:

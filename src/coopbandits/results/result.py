@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -98,18 +97,12 @@ class Result:
         That mean is over all agents, in every round. It is `regret` where all agents have the same
         arms.
         """
-        return self.dataset["global_regret" if "global_regret" in self.dataset else "regret"]
+        return self.dataset["global_regret"]
 
     @property
     def worst_regret(self) -> xr.DataArray:
         """Regret of the agent that has most of it so far (policy, run, round)."""
-        if "worst_regret" in self.dataset:
-            return self.dataset["worst_regret"]
-        if "agent_regret" in self.dataset:
-            return self.dataset["agent_regret"].max("agent")
-        raise InputError(
-            "this result is from before the worst agent's regret was recorded; simulate again"
-        )
+        return self.dataset["worst_regret"]
 
     @property
     def realized_regret(self) -> xr.DataArray:
@@ -139,16 +132,6 @@ class Result:
     def values_sent(self) -> xr.DataArray:
         """Values sent over all links (policy, run)."""
         return self.dataset["values_sent"].isel(round=-1, drop=True)
-
-    @property
-    def messages(self) -> xr.DataArray:
-        """The former name of `values_sent`."""
-        warnings.warn(
-            "Result.messages counts values and is now called Result.values_sent; use that name",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.values_sent
 
     @property
     def bytes_sent(self) -> xr.DataArray:
@@ -184,10 +167,8 @@ class Result:
 
     @property
     def final_worst(self) -> Vector:
-        """The worst agent's regret at the end (policy, run); NaN where it was not recorded."""
-        known = {"worst_regret", "agent_regret"} & set(self.dataset.data_vars)
-        final = self.regret.isel(round=-1) * np.nan
-        return (self.worst_regret.isel(round=-1) if known else final).values
+        """The worst agent's regret at the end (policy, run)."""
+        return self.worst_regret.isel(round=-1).values
 
     def summary(self) -> statistics.Summary:
         """Return mean, intervals, quantiles and paired comparisons of the final regret."""

@@ -44,7 +44,7 @@ class MeanSummary:
     """The mean of one policy's runs, its 95 % interval, and the run that dominates it, if any.
 
     `worst_agent` is the mean of the worst agent's regret, and `global_regret` that against the best
-    arm of the network's mean; not-a-number in results from before they were recorded.
+    arm of the network's mean; not-a-number where they were not given.
     """
 
     policy: str

@@ -71,10 +71,7 @@ def merge(results: Sequence[Result]) -> Result:
         "engines": [engine for result in results for engine in result.meta["engines"]],
         "wall_seconds": round(sum(result.meta["wall_seconds"] for result in results), 3),
     }
-    # What an older result has not recorded yet is left out.
-    common = set.intersection(*(set(result.dataset.data_vars) for result in results))
-    kept = [name for name in results[0].dataset.data_vars if name in common]
-    return Result(_joined([result.dataset[kept] for result in results]), meta)
+    return Result(_joined([result.dataset for result in results]), meta)
 
 
 def _joined(data: list[xr.Dataset]) -> xr.Dataset:

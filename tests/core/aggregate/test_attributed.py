@@ -7,7 +7,7 @@ import pytest
 
 from coopbandits.core import FloodedTotals, LocalView
 from coopbandits.core.aggregate.claims import Claims
-from coopbandits.core.aggregate.entries import AUTHORED, HEADER, order, told_in
+from coopbandits.core.aggregate.entries import HEADER, entry_number, order, told_in
 from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import ArmSums
@@ -51,23 +51,6 @@ def test_what_a_message_tells_of(count: int) -> None:
     assert told_in(message, machine()) == [(7.0, 3.0, 2.0)] * count
     with pytest.raises(InputError, match="per agent"):
         told_in(message[:-1], machine())
-
-
-def test_an_entry_grows_by_pulls() -> None:
-    made, claims = machine(), Claims(True, 10.0, 0.0, 9)
-    made.check_growth(ENTRY + np.array([0, 1, 0.5, 0, 1, 0]), ENTRY, claims, 1.0)
-    for wrong in ([0, 1, 0, 0, -1, 2], [0, 1, 2.0, 0, 1, 0], [0, 1, 0, 0, 1e4, 0]):
-        with pytest.raises(InputError, match="a claim of"):
-            made.check_growth(ENTRY + wrong, ENTRY, claims, 1.0)
-
-
-def test_an_entry_that_forgets_grows_by_pulls() -> None:
-    made = FloodedTotals(discount=0.5).make(LocalView(0, 0.5, {1: 0.5}, num_arms=2), REGISTERS)
-    claims = Claims(True, 10.0, 0.0, 9)
-    later = np.array([7.0, 5.0, 0.25, 0.0, 0.5, 0.0])  # two rounds later a quarter is left
-    made.check_growth(later, ENTRY, claims, 1.0)
-    with pytest.raises(InputError, match="a claim of"):
-        made.check_growth(0.9 * later, ENTRY, claims, 1.0)
 
 
 @pytest.mark.parametrize(("told", "read"), [(4.0, 4), (-5.0, 0), (1e300, 2**53)])
@@ -116,22 +99,23 @@ def test_an_order_is_a_row() -> None:
 
 
 def test_what_is_believed_of_an_author_is_forgotten_number_by_number() -> None:
-    claims = Claims(bounded=False, rate=1.0, epoch=0.0, max_agents=1, certified=True)
-    first, second, other = AUTHORED, AUTHORED + 1.0, AUTHORED + 4096.0
+    claims = Claims(bounded=False, rate=1.0, epoch=0.0, max_agents=1)
+    first, second, other = entry_number(0, 0), entry_number(0, 1), entry_number(1, 0)
     rows = np.array([[number, 0.0, 0.0, 0.0, 2.0, 0.0] for number in (first, second, other)])
     doubts = claims.sift(REGISTERS, rows, (0.0, 0.0), 10.0)
     assert [doubt is None for doubt in doubts] == [True, True, False], "one agent is allowed"
-    assert (claims.known(first), claims.known(other)) == (2.0, 0.0)
     claims.forget(other)  # which is not known
     claims.forget(first)
-    assert (claims.known(first), claims.known(second)) == (0.0, 2.0)
+    (doubt,) = claims.sift(REGISTERS, rows[2:], (0.0, 0.0), 10.0)
+    assert doubt is not None, "its other number is still known"
     claims.forget(second)
     assert claims.sift(REGISTERS, rows[2:], (0.0, 0.0), 10.0) == [None], "there is room again"
 
 
 def test_own_pulls_that_were_made_are_no_lie() -> None:
     claims = Claims(bounded=False, rate=1.0, epoch=0.0, max_agents=3)
-    rows = np.array([[5.0, 0.0, 0.0, 0.0, 2.0, 0.0]])
-    assert claims.sift(REGISTERS, rows, (5.0, 2.0), 10.0) == [None]
-    (doubt,) = claims.sift(REGISTERS, rows, (5.0, 1.0), 10.0)
+    own = entry_number(5, 0)
+    rows = np.array([[own, 0.0, 0.0, 0.0, 2.0, 0.0]])
+    assert claims.sift(REGISTERS, rows, (own, 2.0), 10.0) == [None]
+    (doubt,) = claims.sift(REGISTERS, rows, (own, 1.0), 10.0)
     assert doubt is not None

@@ -205,16 +205,6 @@ def test_agents_are_counted_and_not_their_numbers() -> None:
     assert (mine.estimate().num_agents, len(mine.held())) == (3.0, 67), "a lost memory is nobody"
     mine.receive({2: told(*([row[0], FORGET, 0, 0, 0, 0] for row in rows))})
     assert mine.estimate().num_agents == 2.0
-    mine.receive({2: told([5, 1, 0, 0, 1, 0], [6, 1, 0, 0, 1, 0])})
-    assert mine.estimate().num_agents == 4.0, "numbers of before have no author"
-
-
-def test_a_state_of_0_1_has_no_number() -> None:
-    mine = machine(FloodedTotals(), one_view())
-    state = mine.export_state()
-    older = {key: value for key, value in state.items() if key not in ("number", "former")}
-    mine.restore_state(older)
-    assert mine.export_state() == state
 
 
 def test_who_acknowledges_what_was_never_sent_is_told_everything() -> None:

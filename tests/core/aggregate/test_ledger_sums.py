@@ -34,14 +34,11 @@ from coopbandits.core.aggregate.ledger_sums import (
     tenure_of,
 )
 from coopbandits.core.aggregate.moving_mass import (
-    FORMER_FIELDS,
-    RULES,
-    UNKNOWN,
     mark_of,
 )
 
 from ..fleet import GRAPHS, gossip_matrix, machine, one_view, through_json, views
-from ..ledgers import Followed, Wandering, handed, handing, in_a_hurry, root_says
+from ..ledgers import Followed, Wandering, handed, in_a_hurry, root_says
 from ..rough import CALM, NUM_ARMS, Rough, Schedule, graphs, schedules
 
 REPEATABLE = settings(max_examples=15, deadline=None, derandomize=True, database=None)
@@ -345,20 +342,6 @@ def test_a_steady_tree_says_how_many_agents_there_are() -> None:
     mine.stood = 0
     mine.most_agents = 5.0
     assert mine.estimate().num_agents == 5.0, "no more than there can be"
-
-
-def test_a_state_of_other_rules_is_restored() -> None:
-    """But a journal that goes on from there was written by them: mass may be elsewhere."""
-    mine = handing()
-    state = through_json(mine.export_state())
-    fresh = machine(LedgerSums(), one_view(num_arms=1))
-    later = {"rules", "lags", *FORMER_FIELDS}
-    fresh.restore_state({name: value for name, value in state.items() if name not in later})
-    assert fresh.export_state() == state | {"rules": 0, "lags": [[0.0, UNKNOWN, 0.0]] * 2}
-    assert handed(fresh, 2) == 1.0
-    fresh.reopened(7)
-    assert (fresh.is_sure, fresh.rules, fresh.moving().held) == (True, RULES, 0.0)
-    assert fresh.marks.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("first", [2**31 - 100, 2**32 - 100, 2**40])

@@ -134,7 +134,7 @@ def test_rewards_of_a_range_need_one(policy: str) -> None:
 
 def test_room_for_messages() -> None:
     cluster = replace(made().cluster, max_agents=10)
-    granted = 10 * (2 * len(cluster.arms) + 3)  # by version 0.1
+    granted = 10 * (2 * len(cluster.arms) + 3)
     for policy in ("flood-ts:sigma=estimate", "tree-ts", "gossip-ts", f"{HERE}:Whole"):
         assert most_values(replace(cluster, policy=policy)) >= granted
     largest = replace(cluster, policy="tree-ts", max_agents=1)

@@ -110,7 +110,7 @@ def test_warnings_of_the_node(config: NodeConfig) -> None:
     changes = (("tls", REMOVED), ("neighbors", REMOVED), ("node.listen", "127.0.0.1:0"))
     alone, without = find_warnings(made(*changes, insecure=True), START)
     assert alone.startswith("shop-1 has no neighbours and learns alone")
-    assert without.startswith("without TLS every process on this machine can take part")
+    assert without.startswith("without [tls] every process on this machine can take part")
 
 
 def test_explain_forgetting(config: NodeConfig) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import ClusterConfig, NodeConfig, write_config
+from coopbandits.fleet.config import NodeConfig, write_config
 from coopbandits.fleet.config.compare import compare
 from coopbandits.fleet.config.explain import explain
 from coopbandits.fleet.config.features import Encoder, Feature, read_features, table_of
@@ -59,11 +59,6 @@ def test_the_order_in_a_file_does_not_matter_and_that_of_values_does() -> None:
     assert one.hash == same.hash
     other = declared({**TABLE, "country": ["ES", "PT", "FR"]}).cluster
     assert other.hash != one.hash
-
-
-def test_a_cluster_without_features_has_the_digest_of_before() -> None:
-    plain = ClusterConfig("shop", 1_790_000_000, ("a", "b"), reward_range=(0.0, 1.0))
-    assert plain.hash[:12] == "57525babe9a9"
 
 
 def test_what_is_written_is_read_again() -> None:

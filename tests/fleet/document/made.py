@@ -55,7 +55,7 @@ def signed(
 
 
 def journal(disk: MemoryDisk) -> Journal:
-    found = Journal(disk, {"node": "n0"}, {"word": 1})
+    found = Journal(disk, {"node": "n0"}, {"word": 1, "number": 7})
     found.compact({})
     return found
 

@@ -16,7 +16,6 @@ from coopbandits.fleet.local.trouble import Dice
 from coopbandits.fleet.protocol.frames import (
     DOCUMENT,
     HEADER,
-    OPTIONAL,
     Hello,
     Stamp,
     encode_document,
@@ -364,7 +363,6 @@ def test_news_before_hello_or_of_another_start_is_left_alone() -> None:
     body = msgspec.msgpack.encode(offer(signed(6)))
     fleet.node(1).received("n2", encode_document(stamp, body))
     assert versions(fleet) == [5, 5, 5]
-    assert HEADER.unpack_from(encode_document(stamp, body))[3] == OPTIONAL
 
 
 def test_a_piece_that_does_not_follow_is_dropped_and_the_document_comes_again() -> None:

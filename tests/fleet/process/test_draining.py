@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -12,7 +11,7 @@ import pytest
 
 from coopbandits.fleet.service import UnavailableError
 
-from ..bandits import CLUSTER, Many, both
+from ..bandits import Many, both
 from .agents import agents, lonely, pulls, wait
 
 
@@ -126,12 +125,10 @@ def test_an_agent_without_a_link_waits_for_one_if_nobody_else_knows_what_it_has(
         assert alpha.told().count("stopping without a link") == 1
 
 
-@pytest.mark.parametrize("policy", ["flood-ts", "signed", "tree-ts"])
-def test_what_nobody_else_is_known_to_have_is_counted(policy: str, certificates: Path) -> None:
-    cluster = replace(CLUSTER, signed=policy == "signed")
-    declared = both(cluster, policy=policy if policy != "signed" else "flood-ts")
-    more = {"certificates": certificates} if policy == "signed" else {}
-    fleet = Many(nx.path_graph(2), cluster, declared=declared, **more)
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
+def test_what_nobody_else_is_known_to_have_is_counted(policy: str) -> None:
+    declared = both(policy=policy)
+    fleet = Many(nx.path_graph(2), declared=declared)
     node = fleet.node(0)
     assert not node.is_linked()
     for name in ("button", "button", "banner"):
@@ -142,8 +139,7 @@ def test_what_nobody_else_is_known_to_have_is_counted(policy: str, certificates:
         node.beat()
     assert node.is_linked()
     assert node.untold() == 0
-    more_arms = {"arms": ["red", "green", "blue"], "policy": declared["button"].settings.policy}
-    fleet.take(0, both(cluster, **more_arms))
+    fleet.take(0, both(arms=["red", "green", "blue"], policy=policy))
     assert node.untold() == 0  # other arms, and the same rewards
     fleet.cut_link(0, 1)
     fleet.play(0, "banner", 1.0)

@@ -28,7 +28,7 @@ from coopbandits.fleet.transport.stream import Stream
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.testing.checks.transport import Witness
 
-from ..transport.nodes import QUICK, agent, places, until
+from ..transport.nodes import QUICK, agent, credentials, places, until
 
 PATIENCE = 20.0
 
@@ -165,9 +165,9 @@ def test_a_name_that_cannot_be_looked_up_stops_no_other_neighbour() -> None:
     async def scenario() -> None:
         async with agent("alpha", None, {"gamma": Address("127.0.0.1", 1)}) as (first, _):
             places = {"alpha": first.address, "beta": Address(f"{label}.localhost", 1)}
-            transport = TcpTransport(
-                "gamma", Address("127.0.0.1", 0), {"alpha": first.address}, None, timing=QUICK
-            )
+            here, there = Address("127.0.0.1", 0), {"alpha": first.address}
+            proof = credentials(None, "gamma")
+            transport = TcpTransport("gamma", here, there, proof, timing=QUICK)
             transport.neighbors = places
             witness = Witness("gamma")
             await transport.start(witness)
@@ -192,7 +192,8 @@ async def pair(tmp_path: Path, policy: str) -> AsyncIterator[list[Runtime]]:
         runtimes = []
         for own, other in (names, reversed(names)):
             config = NodeConfig(cluster, own, tmp_path / own, {other: at[other]}, at[own])
-            transport = TcpTransport(own, config.listen, config.neighbors, None, timing=QUICK)
+            proof = credentials(None, own)
+            transport = TcpTransport(own, config.listen, config.neighbors, proof, timing=QUICK)
             runtimes.append(Runtime(config, FileDisk(config.journal), transport))
         for runtime in runtimes:
             await runtime.start()

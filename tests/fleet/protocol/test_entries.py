@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import ssl
-from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -15,7 +14,7 @@ from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.entries import FORGET, HEADER, RENUMBER, Attributed, entry_number
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.identity.certs import issue, renew
+from coopbandits.fleet.identity.certs import init_authority, issue, renew
 from coopbandits.fleet.identity.notary import Notary, pack
 from coopbandits.fleet.process.assemble import make_notary
 from coopbandits.fleet.protocol.entries import EntryExchange
@@ -36,11 +35,9 @@ MOST = 10.0 * (1000.0 + 60.0)
 LIAR, VICTIM = 1, 0
 """Agents on a path 0 – 1 – 2 – 3, so that the liar passes on what 0 and the others say."""
 
-both = pytest.mark.parametrize("signed", [False, True], ids=["plain", "signed"])
 
-
-def fleet(signed: bool, certificates: Path, graph: nx.Graph[int] | None = None) -> World:
-    world = World(CLUSTER, graph or nx.path_graph(4), certificates=certificates if signed else None)
+def fleet(certificates: Path, graph: nx.Graph[int] | None = None) -> World:
+    world = World(CLUSTER, graph or nx.path_graph(4), certificates=certificates)
     for _ in range(5):
         world.step()
     return world
@@ -58,12 +55,6 @@ def exchange(world: World, agent: int) -> EntryExchange:
     return entries
 
 
-def notary(world: World, agent: int) -> Notary:
-    found = make_notary(world.config(agent))
-    assert found is not None
-    return found
-
-
 def row(number: float, worst: float, best: float = 0.0, rounds: float = 5.0) -> list[float]:
     """Return an entry of pulls of arm 0, which paid nothing, and of arm 1, which paid all."""
     return [number, rounds, 0.0, best, worst, best]
@@ -78,8 +69,8 @@ def tell(
     node.replica.rounds += 1  # so that its next message is newer
     values = np.array([float(rounds), 0.0, *(value for each in rows for value in each)])
     fields = None
-    if signer is not None and world.certificates is not None:
-        by = notary(world, signer)
+    if signer is not None:
+        by = make_notary(world.config(signer))
         proofs = b"".join(by.sign(np.array(each).tobytes()) for each in rows)
         fields = Fields(proofs, pack([each.certificate for each in by.authors.values()]))
     stamp = Stamp(2, CLUSTER.epoch, rounds, node.replica.incarnation)
@@ -105,10 +96,9 @@ def settle(world: World, steps: int = 40) -> None:
         world.step()
 
 
-@both
-def test_one_lie_does_not_silence_honest_neighbours(signed: bool, certificates: Path) -> None:
+def test_one_lie_does_not_silence_honest_neighbours(certificates: Path) -> None:
     """A lie about one agent to each victim, and all of them still learn from everybody."""
-    world = fleet(signed, certificates, nx.complete_graph(4))
+    world = fleet(certificates, nx.complete_graph(4))
     for victim in (0, 2, 3):
         for about in (0, 2, 3):
             tell(world, victim, row(number(world, about), MOST * 0.9))
@@ -121,41 +111,11 @@ def test_one_lie_does_not_silence_honest_neighbours(signed: bool, certificates: 
     for agent in world.graph:
         for about in world.graph:
             assert pulls_known(world, agent, number(world, about)) == 8
-        if signed:
-            np.testing.assert_allclose(world.totals(agent), world.acknowledged)
+        np.testing.assert_allclose(world.totals(agent), world.acknowledged)
 
 
-def test_without_signatures_an_authors_word_replaces_what_was_said_of_it(
-    certificates: Path,
-) -> None:
-    """Also if the lie came first, tells of more pulls, and the author has nothing new to say.
-
-    The first such lie may be of a former life, so it stays, and the author takes another number.
-    """
-    world = fleet(False, certificates, nx.complete_graph(3))
-    world.pull(VICTIM, 1, 1.0)
-    settle(world)
-    first = number(world, VICTIM)
-    for lie in (500.0, 550.0):
-        about = number(world, VICTIM)
-        world.cut_link(VICTIM, 2)
-        world.step()
-        tell(world, 2, row(about, lie))
-        world.step()
-        assert pulls_known(world, 2, about) == lie, "nobody else tells"
-        world.cut.clear()
-        for more in range(10):
-            world.step()
-            tell(world, 2, row(about, lie + more))
-        settle(world, 10)
-        assert (about == number(world, VICTIM)) == (lie == 550.0), "it yields once"
-        for agent in world.graph:
-            assert pulls_known(world, agent, number(world, VICTIM)) == 1
-            assert 500 <= pulls_known(world, agent, first) < 510
-
-
-def test_nobody_speaks_for_others_where_entries_are_signed(certificates: Path) -> None:
-    world = fleet(True, certificates)
+def test_nobody_speaks_for_others(certificates: Path) -> None:
+    world = fleet(certificates)
     world.pull(VICTIM, 1, 1.0)
     settle(world)
     about = number(world, VICTIM)
@@ -171,8 +131,8 @@ def test_nobody_speaks_for_others_where_entries_are_signed(certificates: Path) -
 def test_whatever_is_changed_in_a_signed_message_it_is_refused(
     spoil: str, certificates: Path
 ) -> None:
-    world = fleet(True, certificates)
-    by = notary(world, LIAR)
+    world = fleet(certificates)
+    by = make_notary(world.config(LIAR))
     said = np.array(row(number(world, LIAR), 3.0, 2.0))
     proof, papers = by.sign(said.tobytes()), [each.certificate for each in by.authors.values()]
     if spoil == "entry":
@@ -198,43 +158,11 @@ def test_whatever_is_changed_in_a_signed_message_it_is_refused(
     assert after["aggregation"]["entries"] == before["aggregation"]["entries"]
 
 
-def test_a_lie_about_the_own_entry_makes_it_take_another_number_once(certificates: Path) -> None:
-    """Without signatures, once after each start; and nothing that was handed in is lost."""
-    world = fleet(False, certificates)
-    world.pull(VICTIM, 1, 1.0)
-    settle(world)
-    began = np.zeros(HEADER + 4)
-    for start in range(2):
-        about = number(world, VICTIM)
-        for lie in (row(about, 1e9), row(about, 300.0))[: 1 + start]:
-            tell(world, VICTIM, lie)
-            settle(world, 5)
-            assert number(world, VICTIM) == about, "too many pulls, or without those it began with"
-        tell(world, VICTIM, [about, *(began + row(0.0, 300.0))[1:]])
-        settle(world, 5)
-        now = number(world, VICTIM)
-        assert now != about
-        tell(world, VICTIM, row(now, 350.0))
-        settle(world)
-        assert number(world, VICTIM) == now
-        for agent in world.graph:
-            assert pulls_known(world, agent, about) == 300 + start, "as a former life may have told"
-            np.testing.assert_allclose(world.totals(agent)[:2], world.acknowledged[:2])
-        world.crash(VICTIM)
-        world.restart(VICTIM)
-        found = known(world, VICTIM, now)
-        assert found is not None
-        began = found.copy()
-        world.connect()
-        world.deliver()
-
-
-@both
 def test_a_silent_neighbour_does_not_silence_others(
-    signed: bool, certificates: Path, monkeypatch: pytest.MonkeyPatch
+    certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """New pulls wait for what neighbours know, but not for ever."""
-    world = fleet(signed, certificates)
+    world = fleet(certificates)
     world.crash(2)
     world.restart(2)
     world.pull(2, 1, 1.0)
@@ -245,12 +173,11 @@ def test_a_silent_neighbour_does_not_silence_others(
     assert pulls_known(world, 3, number(world, 2)) == 1
 
 
-@both
 @pytest.mark.parametrize("number_told", [-5.0, 1e300, 2.0**70])
 def test_absurd_numbers_of_messages_hurt_nobody_else(
-    number_told: float, signed: bool, certificates: Path
+    number_told: float, certificates: Path
 ) -> None:
-    world = fleet(signed, certificates)
+    world = fleet(certificates)
     node = world.node(LIAR)
     stamp = Stamp(2, CLUSTER.epoch, node.replica.rounds + 1, node.replica.incarnation)
     for at in (0, 1):
@@ -267,9 +194,8 @@ def test_absurd_numbers_of_messages_hurt_nobody_else(
         np.testing.assert_allclose(world.totals(agent), world.acknowledged)
 
 
-@both
-def test_orders_are_given_by_nobody_else(signed: bool, certificates: Path) -> None:
-    world = fleet(signed, certificates)
+def test_orders_are_given_by_nobody_else(certificates: Path) -> None:
+    world = fleet(certificates)
     world.pull(VICTIM, 1, 1.0)
     settle(world)
     before = machine(world, 2).held()
@@ -281,11 +207,8 @@ def test_orders_are_given_by_nobody_else(signed: bool, certificates: Path) -> No
     assert machine(world, 2).number == number(world, 2)
 
 
-@both
-def test_a_liar_is_believed_within_the_rate_and_no_further(
-    signed: bool, certificates: Path
-) -> None:
-    world = fleet(signed, certificates)
+def test_a_liar_is_believed_within_the_rate_and_no_further(certificates: Path) -> None:
+    world = fleet(certificates)
     mine = number(world, LIAR)
     tell(world, 2, row(mine, 2 * MOST))
     world.step()
@@ -296,13 +219,12 @@ def test_a_liar_is_believed_within_the_rate_and_no_further(
         tell(world, 2, row(generation, 0.2 * MOST))
         world.step()
     total = sum(pulls_known(world, 3, each) for each in {mine, *numbers})
-    if signed:
-        assert 0.5 * MOST < total <= MOST + 10.0 * (world.now - 1_800_000_000), "all together"
+    assert 0.5 * MOST < total <= MOST + 10.0 * (world.now - 1_800_000_000), "all together"
 
 
 def test_only_certified_authors_count_as_agents(certificates: Path) -> None:
     """Ten agents may be; a liar invents twenty, and newcomers are not shut out."""
-    world = fleet(True, certificates)
+    world = fleet(certificates)
     for stranger in range(100, 120):
         tell(world, 2, row(entry_number(stranger, 0), 1.0))
         world.step()
@@ -315,58 +237,23 @@ def test_only_certified_authors_count_as_agents(certificates: Path) -> None:
     assert len(machine(world, 3).held()) == 4
 
 
-@pytest.mark.parametrize("old", [False, True], ids=["authored", "of 0.1"])
-def test_proofs_of_an_authors_many_numbers_do_not_pile_up(old: bool, certificates: Path) -> None:
+def test_proofs_of_an_authors_many_numbers_do_not_pile_up(certificates: Path) -> None:
     """Pulls that are too many to be believed, each time under another number."""
-    world = fleet(True, certificates)
+    world = fleet(certificates)
     for lap in range(3):
         for k in range(lap * MAX_NUMBERS, (lap + 2) * MAX_NUMBERS):
-            tell(world, 2, row(1000.0 + k if old else entry_number(LIAR, k), 2 * MOST))
+            tell(world, 2, row(entry_number(LIAR, k), 2 * MOST))
             world.step(seconds=1.0)
         assert len(world.node(2).replica.proofs) <= MAX_NUMBERS + 4, f"after {lap} restarts"
-        assert len(exchange(world, 2).claims.owners) <= 1
         world.crash(2)
         settle(world, 5)
-
-
-def test_numbers_of_version_0_1_are_their_first_signers(certificates: Path) -> None:
-    """They have no author in them; a liar gains nothing by signing many, or those of others."""
-    world = fleet(True, certificates, nx.complete_graph(4))
-    old = [float(1000 + k) for k in range(40)]
-    tell(world, 2, row(old[0], 7.0), sender=0, signer=0)
-    settle(world, 5)
-    assert pulls_known(world, 3, old[0]) == 7
-    for each in old:
-        tell(world, 2, row(each, 0.2 * MOST))
-        world.step()
-    settle(world)
-    for restarted in (False, True):
-        assert pulls_known(world, 2, old[0]) == 7
-        assert 0 < sum(pulls_known(world, 2, each) for each in old[1:]) <= 1.1 * MOST
-        if not restarted:
-            world.crash(2)
-            settle(world)
-
-
-def test_a_restart_does_not_let_in_more_agents_than_there_may_be(certificates: Path) -> None:
-    world = fleet(False, certificates)
-    for lap in range(3):
-        for stranger in range(100 * lap, 100 * lap + 30):
-            tell(world, 2, row(entry_number(stranger, 7), 1.0))
-            world.step()
-        for agent in (2, 3):
-            world.crash(agent)
-            world.restart(agent)
-            world.step()
-    settle(world)
-    assert len(machine(world, 2).held()) == CLUSTER.max_agents
 
 
 def test_checking_signatures_is_bounded(
     certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever publishes faster than it may is checked at twice that rate, and heard again later."""
-    world = fleet(True, certificates)
+    world = fleet(certificates)
     checked = 0
     holds = Notary.holds
 
@@ -390,7 +277,7 @@ def test_checking_signatures_is_bounded(
 def test_the_same_entry_is_checked_once(
     certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = fleet(True, certificates, nx.complete_graph(4))
+    world = fleet(certificates, nx.complete_graph(4))
     checked: list[bytes] = []
     holds = Notary.holds
 
@@ -407,7 +294,7 @@ def test_the_same_entry_is_checked_once(
 
 
 def test_authors_sign_no_more_often_than_they_may(certificates: Path) -> None:
-    world = fleet(True, certificates)
+    world = fleet(certificates)
     signed: set[bytes] = set()
     for word in range(100):
         world.pull(0, word, 0.5)
@@ -448,7 +335,7 @@ def der(pem: str) -> bytes:
 
 def test_a_renewed_certificate_or_key_changes_nothing(certificates: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(certificates, tmp_path / "certificates")
-    world = fleet(True, folder)
+    world = fleet(folder)
     world.pull(0, 1, 0.5)
     settle(world)
     renew(folder, everything=True)
@@ -462,24 +349,24 @@ def test_a_renewed_certificate_or_key_changes_nothing(certificates: Path, tmp_pa
         assert not world.node(agent).refusals
 
 
-def test_the_switch_to_signatures_keeps_what_was_known(certificates: Path) -> None:
-    """As after an update from version 0.1, whose numbers have no author."""
-    world = World(replace(CLUSTER, signed=False), nx.path_graph(4), certificates=certificates)
+def test_another_authority_changes_nothing(certificates: Path, tmp_path: Path) -> None:
+    """What is held without a proof that holds is proven again by its author."""
+    world = fleet(certificates)
     for word in range(6):
         for agent in world.graph:
             world.pull(agent, word, 0.5)
         world.step()
     settle(world)
-    world.cluster = CLUSTER
+    init_authority(tmp_path)
+    issue(tmp_path, [f"n{agent}" for agent in world.graph])
+    world.certificates = tmp_path
     for agent in world.graph:
         world.crash(agent)
     settle(world)
     for agent in world.graph:
         world.pull(agent, 9, 0.5)
     settle(world)
-    book = exchange(world, 3).book
-    assert book is not None
-    assert len(book.known) == 3, "all others are proven now"
+    assert len(exchange(world, 3).book.known) == 3, "all others are proven again"
     for agent in world.graph:
         np.testing.assert_allclose(world.totals(agent), world.acknowledged)
     assert not world.node(3).refusals

@@ -71,20 +71,10 @@ def numbers(world: World, agent: int = 0) -> int:
     return len(machine.held())
 
 
-def folder(signed: bool, certificates: Path) -> Path | None:
-    return certificates if signed else None
-
-
-both = pytest.mark.parametrize("signed", [False, True], ids=["plain", "signed"])
-
-
-@both
 @pytest.mark.parametrize("seed", range(8))
-def test_in_a_quiet_fleet_others_tell_an_agent_what_it_has_lost(
-    seed: int, signed: bool, certificates: Path
-) -> None:
+def test_in_a_quiet_fleet_others_tell_an_agent_what_it_has_lost(seed: int) -> None:
     """Whoever acknowledged a message had it once, but perhaps in another life."""
-    world = World(CLUSTER, nx.cycle_graph(4), certificates=folder(signed, certificates))
+    world = World(CLUSTER, nx.cycle_graph(4))
     pull(world, seed, 5)
     settle(world)
     lose(world, VICTIM)
@@ -100,11 +90,10 @@ def test_in_a_quiet_fleet_others_tell_an_agent_what_it_has_lost(
     assert world.node(VICTIM).replica.own_counts.sum() == 0
 
 
-@both
 def test_an_older_journal_makes_a_new_number_and_what_was_told_stays(
-    signed: bool, certificates: Path, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = World(CLUSTER, nx.cycle_graph(4), certificates=folder(signed, certificates))
+    world = World(CLUSTER, nx.cycle_graph(4))
     pull(world, 1, 5)
     settle(world)
     copy = bytes(world.disks[VICTIM].data)
@@ -124,13 +113,10 @@ def test_an_older_journal_makes_a_new_number_and_what_was_told_stays(
     assert numbers(world) == 5, "a restart makes no new one"
 
 
-@both
 @pytest.mark.parametrize("more", [1, 5, 9])
-def test_pulls_between_a_rollback_and_the_first_link_are_kept(
-    more: int, signed: bool, certificates: Path
-) -> None:
+def test_pulls_between_a_rollback_and_the_first_link_are_kept(more: int) -> None:
     """Also if they are as many as were lost, or more."""
-    world = World(CLUSTER, nx.cycle_graph(4), certificates=folder(signed, certificates))
+    world = World(CLUSTER, nx.cycle_graph(4))
     pull(world, 1, 5)
     settle(world)
     copy = bytes(world.disks[VICTIM].data)
@@ -147,14 +133,13 @@ def test_pulls_between_a_rollback_and_the_first_link_are_kept(
     assert numbers(world) == 5
 
 
-@both
 @pytest.mark.parametrize("more", [0, 3])
 @pytest.mark.parametrize("graph", [nx.cycle_graph(4), nx.path_graph(3)], ids=["ring", "path"])
 def test_an_older_journal_is_noticed_also_by_whoever_is_linked_later(
-    graph: nx.Graph[int], more: int, signed: bool, certificates: Path
+    graph: nx.Graph[int], more: int
 ) -> None:
     """The one neighbour that is there at first has lost its memory, and knows nothing of it."""
-    world = World(CLUSTER, graph, certificates=folder(signed, certificates))
+    world = World(CLUSTER, graph)
     pull(world, 1, 5)
     settle(world)
     copy = bytes(world.disks[VICTIM].data)
@@ -186,11 +171,10 @@ def post_but_messages_of(world: World, silent: int, sender: int, to: int, data: 
 def test_of_two_lives_that_told_of_as_many_pulls_everybody_takes_the_same(
     rewards: tuple[float, float],
     arrives: bool,
-    certificates: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who knows of the one life was not linked when the other began to tell."""
-    world = World(CLUSTER, nx.cycle_graph(4), certificates=certificates)
+    world = World(CLUSTER, nx.cycle_graph(4))
     pull(world, 1, 5)
     settle(world)
     copy = bytes(world.disks[VICTIM].data)
@@ -216,9 +200,8 @@ def test_of_two_lives_that_told_of_as_many_pulls_everybody_takes_the_same(
     assert sum(totals[0][3:]) == (22 if rewards[0] > rewards[1] else 21)
 
 
-@both
-def test_restarts_alone_make_no_new_number(signed: bool, certificates: Path) -> None:
-    world = World(CLUSTER, nx.cycle_graph(4), certificates=folder(signed, certificates))
+def test_restarts_alone_make_no_new_number() -> None:
+    world = World(CLUSTER, nx.cycle_graph(4))
     for seed in range(6):
         pull(world, seed, 2)
         world.crash(seed % 4)
@@ -233,11 +216,9 @@ def test_restarts_alone_make_no_new_number(signed: bool, certificates: Path) -> 
 
 
 @pytest.mark.parametrize("order", [(VICTIM, 1), (1, VICTIM)], ids=["it first", "it last"])
-def test_after_a_start_neighbours_tell_an_agent_everything(
-    order: tuple[int, int], certificates: Path
-) -> None:
+def test_after_a_start_neighbours_tell_an_agent_everything(order: tuple[int, int]) -> None:
     """Its memory may lack its own last pulls alone, and then it has heard all that it says."""
-    world = World(CLUSTER, nx.cycle_graph(4), certificates=certificates)
+    world = World(CLUSTER, nx.cycle_graph(4))
     pull(world, 1, 5)
     settle(world)
     neighbor = world.node(1).replica.agent.machine  # type: ignore[attr-defined]  # flooded totals
@@ -268,12 +249,9 @@ def test_a_journal_lost_time_and_again_makes_a_number_each_time() -> None:
     assert numbers(world) == 9
 
 
-@both
-def test_an_older_journal_of_a_neighbour_is_told_everything_again(
-    signed: bool, certificates: Path
-) -> None:
+def test_an_older_journal_of_a_neighbour_is_told_everything_again() -> None:
     """What the older memory has heard is less than what it acknowledged."""
-    world = World(CLUSTER, nx.path_graph(3), certificates=folder(signed, certificates))
+    world = World(CLUSTER, nx.path_graph(3))
     settle(world)
     copy = bytes(world.disks[1].data)
     pull(world, 1, 4, 0)
@@ -284,12 +262,9 @@ def test_an_older_journal_of_a_neighbour_is_told_everything_again(
     everybody_knows(world)
 
 
-@both
-def test_a_pull_is_told_although_a_message_of_its_number_was_heard_before(
-    signed: bool, certificates: Path
-) -> None:
+def test_a_pull_is_told_although_a_message_of_its_number_was_heard_before() -> None:
     """A loss of power takes rounds, and numbers are given again to messages with other pulls."""
-    world = World(CLUSTER, nx.path_graph(2), certificates=folder(signed, certificates))
+    world = World(CLUSTER, nx.path_graph(2))
     pull(world, 1, 3)
     settle(world)
     copy = bytes(world.disks[1].data)
@@ -300,13 +275,12 @@ def test_a_pull_is_told_although_a_message_of_its_number_was_heard_before(
     everybody_knows(world)
 
 
-@both
 @pytest.mark.parametrize("again", [False, True], ids=["started once", "started twice"])
 def test_news_are_passed_on_although_a_message_of_their_number_was_heard_before(
-    again: bool, signed: bool, certificates: Path
+    again: bool,
 ) -> None:
     """Also by an agent that has passed these numbers since, and has perhaps started once more."""
-    world = World(CLUSTER, nx.path_graph(3), certificates=folder(signed, certificates))
+    world = World(CLUSTER, nx.path_graph(3))
     pull(world, 1, 3)
     settle(world)
     copy = bytes(world.disks[1].data)

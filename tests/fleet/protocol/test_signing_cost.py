@@ -28,6 +28,7 @@ class Cost(NamedTuple):
 
 
 def measure(agents: int, certificates: Path | None, policy: str = "flood-ts") -> Cost:
+    """Return the cost with certificates, or with signatures that cost nothing."""
     cluster = replace(CLUSTER, policy=policy)
     world = World(cluster, nx.cycle_graph(agents), certificates=certificates)
     for _ in range(agents + 40):  # a tree is steady after 20 rounds, and then counts nobody
@@ -55,16 +56,15 @@ def test_the_cost_of_signatures(tmp_path: Path) -> None:
     init_authority(tmp_path)
     issue(tmp_path, [f"n{agent}" for agent in range(100)])
     print(f"\n20 rounds a second, {ARMS} arms, a ring; per agent and round, to both neighbours")
-    print("| agents | bytes | bytes, signed | bytes, ledger | µs | µs, signed | µs, ledger |")
-    print("|---:|---:|---:|---:|---:|---:|---:|")
+    print("| agents | bytes | bytes, ledger | µs | µs but for signatures | µs, ledger |")
+    print("|---:|---:|---:|---:|---:|---:|")
     for agents in (8, 40, 100):
-        plain, signed = measure(agents, None), measure(agents, tmp_path)
+        flood, free = measure(agents, tmp_path), measure(agents, None)
         ledger = measure(agents, None, "ledger-ts")
         print(
-            f"| {agents} | {plain.sent:.0f} | {signed.sent:.0f} | {ledger.sent:.0f} | "
-            f"{plain.microseconds:.0f} | {signed.microseconds:.0f} | {ledger.microseconds:.0f} |"
+            f"| {agents} | {flood.sent:.0f} | {ledger.sent:.0f} | {flood.microseconds:.0f} | "
+            f"{free.microseconds:.0f} | {ledger.microseconds:.0f} |"
         )
         # Everybody checks at most 4 versions of everybody else in a second, at about 0.2 ms each.
-        assert signed.microseconds < plain.microseconds + 1000.0 * agents * 4 / 20
-        assert signed.sent < plain.sent + 40.0 * agents
+        assert flood.microseconds < free.microseconds + 1000.0 * agents * 4 / 20
         assert ledger.sent < 2 * (8 * (6 * ARMS + 46) + 100)  # however many agents there are

@@ -181,7 +181,7 @@ def test_what_is_said_before_a_greeting_is_stale() -> None:
 
 
 def test_greetings_read_back() -> None:
-    greeting = Greeting("button", "0" * 16, pack_arms([5, 2**63]), 7, 8, (1, 2, 3), True)
+    greeting = Greeting("button", "0" * 16, pack_arms([5, 2**63]), 7, (1, 2, 3), True)
     made = Stamp(2, 1, 4, 5, 6)
     assert Decoder(1000).feed(encode_greeting(made, greeting)) == [BanditFrame(made, greeting)]
     assert unpack_arms(greeting.arms) == [5, 2**63]

@@ -78,19 +78,6 @@ def test_choices_survive_a_restart_and_expired_tickets_stay_counted() -> None:
         assert [arm.choices for arm in state.arms] == [1, 3, 0]
 
 
-def test_a_snapshot_without_choices_is_read() -> None:
-    """One of an earlier version: what can be known is counted, and that is all but the expired."""
-    world = path_world()
-    service = service_in(world)
-    pulled(service, "red", 1.0)
-    service.choose(["green"])
-    replica = world.node(0).replica
-    exported = replica.export()
-    del exported["own_choices"]
-    replica._restore(exported)
-    assert replica.own_choices.tolist() == [1, 1, 0]
-
-
 # Where a neighbour's API is: its port comes from its HELLO, its host from this agent's own file.
 
 

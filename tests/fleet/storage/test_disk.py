@@ -22,7 +22,7 @@ from pathlib import Path
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.storage.events import Observed
 from coopbandits.fleet.storage.journal import Journal
-journal = Journal(FileDisk(Path(sys.argv[1])), {"node": "x"}, {"word": 1})
+journal = Journal(FileDisk(Path(sys.argv[1])), {"node": "x"}, {"word": 1, "number": 7})
 journal.compact({"number": 0})
 number = 0
 while True:
@@ -82,7 +82,7 @@ def test_a_kill_at_any_instant_loses_nothing_that_was_told(tmp_path: Path, delay
         time.sleep(delay)
         writer.send_signal(signal.SIGKILL)
         told = (first + writer.stdout.read()).splitlines()
-    journal = Journal(disk := FileDisk(tmp_path), {"node": "x"}, {"word": 1})
+    journal = Journal(disk := FileDisk(tmp_path), {"node": "x"}, {"word": 1, "number": 7})
     numbers = [event.number for event in journal.events if isinstance(event, Observed)]
     disk.close()
     first_number = int(journal.snapshot["number"]) + 1

@@ -14,7 +14,7 @@ from coopbandits.fleet.storage.journal import Journal
 
 from .faulty import FaultyFiles, Killed, fault_at
 
-IDENTITY, ORIGIN = {"node": "x"}, {"word": 1}
+IDENTITY, ORIGIN = {"node": "x"}, {"word": 1, "number": 7}
 FOLDER = Path("/memory")
 Numbers = list[int]
 

@@ -10,7 +10,7 @@ from coopbandits.fleet.storage.events import Ended, Observed, Spoke
 from coopbandits.fleet.storage.journal import Journal
 
 IDENTITY = {"node": "shop-1", "epoch": 5, "arms": ["a", "b"]}
-ORIGIN = {"word": 2**64 - 1}
+ORIGIN = {"word": 2**64 - 1, "number": 7}
 STATE = {"rounds": 3}
 
 
@@ -37,7 +37,7 @@ def test_a_new_journal_keeps_its_origin_and_is_empty() -> None:
     assert journal.is_new
     assert not disk.data, "opening writes nothing"
     journal.compact({})
-    again = Journal(disk, IDENTITY, {"word": 3})
+    again = Journal(disk, IDENTITY, {"word": 3, "number": 8})
     assert not again.is_new
     assert (again.origin, again.snapshot, again.events) == (ORIGIN, {}, [])
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.identity.throwaway import ThrowawayCredentials
 from coopbandits.fleet.identity.tls import Credentials
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.fleet.transport.timing import Timing
@@ -32,7 +33,10 @@ def places(*nodes: str) -> Iterator[dict[str, Address]]:
         yield found
 
 
-def credentials(folder: Path, node: str) -> Credentials:
+def credentials(folder: Path | None, node: str) -> Credentials:
+    """Return an agent's credentials in a folder; throw-away ones without."""
+    if folder is None:
+        return ThrowawayCredentials(node, "test")
     return Credentials(node, folder / "ca.pem", folder / f"{node}.pem", folder / f"{node}-key.pem")
 
 
@@ -49,7 +53,7 @@ class Factory:
         self.at, self.folder, self.timing, self.kind = at, folder, timing, kind
 
     def __call__(self, node: str, neighbors: tuple[str, ...]) -> TcpTransport:
-        proof = credentials(self.folder, node) if self.folder else None
+        proof = credentials(self.folder, node)
         known = {peer: self.at[peer] for peer in neighbors}
         return self.kind(node, self.at[node], known, proof, timing=self.timing)
 
@@ -67,7 +71,7 @@ async def agent(
     neighbors: dict[str, Address],
     timing: Timing = QUICK,
 ) -> AsyncIterator[tuple[TcpTransport, Witness]]:
-    proof = credentials(folder, node) if folder else None
+    proof = credentials(folder, node)
     transport = TcpTransport(node, Address("127.0.0.1", 0), neighbors, proof, timing=timing)
     witness = Witness(node)
     await transport.start(witness)

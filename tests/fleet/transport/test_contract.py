@@ -42,9 +42,8 @@ def test_memory_keeps_the_contract() -> None:
 
 @pytest.mark.parametrize("kind", [TcpTransport, Ticking])
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-@pytest.mark.parametrize("secure", [True, False], ids=["tls", "plain"])
 def test_tcp_keeps_the_contract(
-    secure: bool, run: Callable[[Any], None], kind: type[TcpTransport], certificates: Path
+    run: Callable[[Any], None], kind: type[TcpTransport], certificates: Path
 ) -> None:
     with places(*NODES) as at:
-        check_transport(Factory(at, certificates if secure else None, kind=kind), run=run)
+        check_transport(Factory(at, certificates, kind=kind), run=run)

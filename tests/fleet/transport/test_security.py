@@ -256,25 +256,3 @@ def test_a_second_connection_of_the_same_neighbour_replaces_the_first(certificat
             assert await calls[1] == b"\x01to the second"
 
     asyncio.run(scenario())
-
-
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [
-        (b"\x05gamma", "'gamma' is no neighbour"),
-        (b"\x05alpha", "'alpha' is no neighbour"),
-        (b"\x00", "something else than its name"),
-        (b"\x04beta and more", "something else than its name"),
-        (b"\x04\xff\xff\xff\xff", "is no neighbour"),
-        (b"\x04bet", "it took too long"),
-    ],
-)
-def test_without_tls_a_caller_must_still_say_a_neighbours_name(said: bytes, reason: str) -> None:
-    async def scenario() -> None:
-        async with agent("alpha", None, SOMEWHERE, HASTY) as (alpha, witness):
-            assert await heard_by_caller(alpha.address, None, said) == b""
-            assert reason in witness.refusals[0][1]
-            assert witness.refusals[0][0].startswith("127.0.0.1:")
-            assert witness.ups == []
-
-    asyncio.run(scenario())

@@ -24,7 +24,6 @@ from .nodes import PATIENCE, credentials, until
 
 Run = Callable[[Any], None]
 loops = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-both = pytest.mark.parametrize("secure", [True, False], ids=["tls", "plain"])
 
 REASONS = ("Connection reset by peer", "Broken pipe", "the connection broke")
 
@@ -47,13 +46,12 @@ class Listener:
 class Far:
     """The other end, which sends its records as it likes; TLS is in memory."""
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext | None) -> None:
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext) -> None:
         self.sock, self.incoming, self.outgoing = sock, ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self.incoming, self.outgoing) if context else None
+        self.tls = context.wrap_bio(self.incoming, self.outgoing)
         self.loop = asyncio.get_running_loop()
 
     async def shake_hands(self) -> None:
-        assert self.tls is not None
         while True:
             try:
                 self.tls.do_handshake()
@@ -64,8 +62,6 @@ class Far:
 
     def record(self, data: bytes) -> bytes:
         """Return what goes over the wire."""
-        if self.tls is None:
-            return data
         self.tls.write(data)
         return self.outgoing.read()
 
@@ -76,12 +72,11 @@ class Far:
         return await asyncio.wait_for(self.loop.sock_recv(self.sock, 1 << 16), PATIENCE)
 
     async def read(self) -> bytes:
-        """Return all until the end; with TLS, one that was announced."""
+        """Return all until the end, which is announced."""
         text = b""
         while data := await self.get():
             self.incoming.write(data)
-            text += b"" if self.tls else data
-        while self.tls:
+        while True:
             try:
                 if not (data := self.tls.read(RECORD)):
                     break
@@ -97,9 +92,7 @@ class Far:
 
 
 @contextlib.asynccontextmanager
-async def connected(
-    folder: Path, secure: bool, buffer: int = 0
-) -> AsyncIterator[tuple[Stream, Listener, Far]]:
+async def connected(folder: Path, buffer: int = 0) -> AsyncIterator[tuple[Stream, Listener, Far]]:
     """Yield a stream, what it tells, and the other end of the connection."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as there:
         if buffer:
@@ -111,25 +104,21 @@ async def connected(
         here.setblocking(False)
         there.setblocking(False)
         proof = credentials(folder, "alpha")
-        far = Far(there, proof.contexts().client if secure else None)
-        if secure:
-            here, _ = await asyncio.gather(secured(here, proof, dialled=False), far.shake_hands())
+        far = Far(there, proof.contexts().client)
+        secure, _ = await asyncio.gather(secured(here, proof, dialled=False), far.shake_hands())
         listener = Listener()
-        stream = Stream(here, listener)
+        stream = Stream(secure, listener)
         yield stream, listener, far
         stream.abort()
         await until(lambda: listener.lost)
         assert len(listener.lost) == 1
-        assert here.fileno() == -1
+        assert secure.fileno() == -1
 
 
 @loops
-@both
-def test_what_the_system_does_not_take_at_once_goes_later(
-    run: Run, secure: bool, certificates: Path
-) -> None:
+def test_what_the_system_does_not_take_at_once_goes_later(run: Run, certificates: Path) -> None:
     async def scenario() -> None:
-        async with connected(certificates, secure, buffer=4096) as (stream, listener, far):
+        async with connected(certificates, buffer=4096) as (stream, listener, far):
             text = pattern(0, 300_000)
             stream.write(text[:200_000])
             waiting = stream.waiting
@@ -147,18 +136,15 @@ def test_what_the_system_does_not_take_at_once_goes_later(
 
 
 @loops
-@both
-def test_bytes_come_one_at_a_time_or_many_records_together(
-    run: Run, secure: bool, certificates: Path
-) -> None:
+def test_bytes_come_one_at_a_time_or_many_records_together(run: Run, certificates: Path) -> None:
     async def scenario() -> None:
-        async with connected(certificates, secure) as (_, listener, far):
+        async with connected(certificates) as (_, listener, far):
             far.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for byte in far.record(b"hello"):
                 await far.put(bytes([byte]))
                 await asyncio.sleep(0)
             await until(lambda: b"".join(listener.pieces) == b"hello")
-            assert listener.pieces == [b"hello"] or not secure
+            assert listener.pieces == [b"hello"]
             text = pattern(0, 50_000)
             records = [far.record(text[at : at + 1000]) for at in range(0, len(text), 1000)]
             await far.put(b"".join(records))
@@ -174,7 +160,7 @@ def test_a_damaged_record_ends_the_stream_with_a_reason(
     run: Run, certificates: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(damage: Callable[[bytes], bytes], reason: str) -> None:
-        async with connected(certificates, secure=True) as (stream, listener, far):
+        async with connected(certificates) as (stream, listener, far):
             await far.put(far.record(b"good"))
             await until(lambda: listener.pieces)
             await far.put(damage(far.record(b"bad")) + far.record(b"good again"))
@@ -195,30 +181,26 @@ def test_a_damaged_record_ends_the_stream_with_a_reason(
 
 
 @loops
-@both
-def test_an_end_that_was_not_announced_is_an_end(
-    run: Run, secure: bool, certificates: Path
-) -> None:
+def test_an_end_that_was_not_announced_is_an_end(run: Run, certificates: Path) -> None:
     async def scenario() -> None:
-        async with connected(certificates, secure) as (_, listener, far):
+        async with connected(certificates) as (_, listener, far):
             await far.put(far.record(b"goodbye"))
             far.sock.close()
             await until(lambda: listener.lost)
             (error,) = listener.lost
-            assert error is None or reason_of(error) == "the connection broke"
-            assert bool(error) == secure  # without TLS there is no other way to say it
+            assert error is not None
+            assert reason_of(error) == "the connection broke"
             assert listener.pieces == [b"goodbye"]
 
     run(scenario())
 
 
 @loops
-@both
 def test_a_connection_that_was_reset_is_found_by_reading_or_writing(
-    run: Run, secure: bool, certificates: Path
+    run: Run, certificates: Path
 ) -> None:
     async def scenario(*, write: bool) -> None:
-        async with connected(certificates, secure) as (stream, listener, far):
+        async with connected(certificates) as (stream, listener, far):
             far.reset()
             for _ in range(3 * write):  # nothing is awaited here, so it is the first to find out
                 stream.write(b"are you there?")
@@ -233,15 +215,14 @@ def test_a_connection_that_was_reset_is_found_by_reading_or_writing(
 
 
 @loops
-@both
 def test_what_came_before_a_reset_is_read(
-    run: Run, secure: bool, certificates: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event loop may call only once."""
     monkeypatch.setattr(stream_module, "POLL_SECONDS", 0.02)
 
     async def scenario() -> None:
-        async with connected(certificates, secure) as (_, listener, far):
+        async with connected(certificates) as (_, listener, far):
             text = pattern(0, 5 * RECORD)
             far.sock.sendall(far.record(text))
             far.reset()
@@ -253,12 +234,11 @@ def test_what_came_before_a_reset_is_read(
 
 
 @loops
-@both
 def test_closing_takes_nothing_back_though_the_other_end_goes_on_sending(
-    run: Run, secure: bool, certificates: Path
+    run: Run, certificates: Path
 ) -> None:
     async def scenario() -> None:
-        async with connected(certificates, secure) as (stream, listener, far):
+        async with connected(certificates) as (stream, listener, far):
             far.sock.sendall(far.record(bytes(10_000)))  # without a turn for the stream to read it
             stream.write(b"enough")
             stream.close(PATIENCE)
@@ -275,10 +255,9 @@ def test_closing_takes_nothing_back_though_the_other_end_goes_on_sending(
 
 
 @loops
-@both
-def test_closing_does_not_wait_for_ever(run: Run, secure: bool, certificates: Path) -> None:
+def test_closing_does_not_wait_for_ever(run: Run, certificates: Path) -> None:
     async def scenario() -> None:
-        async with connected(certificates, secure, buffer=4096) as (stream, listener, _):
+        async with connected(certificates, buffer=4096) as (stream, listener, _):
             stream.write(bytes(1 << 20))
             stream.close(0.05)
             await until(lambda: listener.lost)
@@ -288,8 +267,7 @@ def test_closing_does_not_wait_for_ever(run: Run, secure: bool, certificates: Pa
 
 
 @loops
-@both
-def test_a_flood_leaves_the_loop_to_others(run: Run, secure: bool, certificates: Path) -> None:
+def test_a_flood_leaves_the_loop_to_others(run: Run, certificates: Path) -> None:
     async def scenario() -> None:
         loop, turns = asyncio.get_running_loop(), 0
 
@@ -298,7 +276,7 @@ def test_a_flood_leaves_the_loop_to_others(run: Run, secure: bool, certificates:
             turns += 1
             loop.call_soon(turn)
 
-        async with connected(certificates, secure) as (_, listener, far):
+        async with connected(certificates) as (_, listener, far):
             flood = asyncio.create_task(far.put(far.record(bytes(1 << 20))))
             turn()
             await until(lambda: sum(map(len, listener.pieces)) == 1 << 20)

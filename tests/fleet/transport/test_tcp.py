@@ -29,21 +29,30 @@ HERE = Address("127.0.0.1", 0)
     ("listen", "neighbor"),
     [("0.0.0.0", "127.0.0.1"), ("127.0.0.1", "10.0.0.1"), ("127.0.0.1", "example.org")],  # noqa: S104  refused
 )
-def test_without_tls_nobody_outside_may_be_involved(listen: str, neighbor: str) -> None:
-    with pytest.raises(InputError, match="loopback"):
-        TcpTransport("beta", Address(listen, 7400), {"alpha": Address(neighbor, 7400)}, None)
+def test_with_throwaway_certificates_nobody_outside_may_be_involved(
+    listen: str, neighbor: str
+) -> None:
+    places = Address(listen, 7400), {"alpha": Address(neighbor, 7400)}
+    with pytest.raises(InputError, match=r"not on the loopback interface, and there is no \[tls\]"):
+        TcpTransport("beta", *places, credentials(None, "beta"))
+    transport = TcpTransport("beta", HERE, {"alpha": HERE}, credentials(None, "beta"))
+    with pytest.raises(InputError, match="not on the loopback interface"):
+        transport.move("alpha", Address("10.0.0.1", 7400))
 
 
 def test_an_agent_is_not_its_own_neighbour() -> None:
     with pytest.raises(InputError, match="own neighbour"):
-        TcpTransport("alpha", HERE, {"alpha": HERE}, None)
+        TcpTransport("alpha", HERE, {"alpha": HERE}, credentials(None, "alpha"))
 
 
 def test_an_address_in_use_is_one_sentence() -> None:
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
-            transport = TcpTransport("alpha", Address(*taken.getsockname()), {}, None)
-            with pytest.raises(InputError, match=r"'alpha'.*127\.0\.0\.1:\d+.*\(Add"):
+            place = Address(*taken.getsockname())
+            transport = TcpTransport("alpha", place, {}, credentials(None, "alpha"))
+            with pytest.raises(
+                InputError, match=r"'alpha' cannot listen on 127\.0\.0\.1:\d+ \(Add"
+            ):
                 await transport.start(Witness("alpha"))
             await transport.stop()
 
@@ -52,7 +61,8 @@ def test_an_address_in_use_is_one_sentence() -> None:
 
 def test_names_of_hosts_are_looked_up() -> None:
     async def scenario() -> None:
-        alpha = TcpTransport("alpha", Address("localhost", 0), {"beta": HERE}, None, timing=QUICK)
+        host, proof = Address("localhost", 0), credentials(None, "alpha")
+        alpha = TcpTransport("alpha", host, {"beta": HERE}, proof, timing=QUICK)
         witness = Witness("alpha")
         await alpha.start(witness)
         where = {"alpha": Address("localhost", alpha.address[1])}
@@ -75,7 +85,8 @@ def test_silence_is_no_refusal_and_pauses_grow() -> None:
 
         with places("alpha") as at:
             timing = Timing(first_pause=0.01, longest_pause=0.08)
-            beta = TcpTransport("beta", HERE, at, None, timing=timing, uniform=uniform)
+            proof = credentials(None, "beta")
+            beta = TcpTransport("beta", HERE, at, proof, timing=timing, uniform=uniform)
             witness = Witness("beta")
             await beta.start(witness)
             await until(lambda: len(drawn) >= 6)
@@ -116,7 +127,6 @@ def test_a_new_connection_uses_the_certificate_of_today(certificates: Path, tmp_
             agent("beta", folder, {"alpha": alpha.address}) as (beta, at_beta),
         ):
             await until(lambda: at_beta.ups)
-            assert alpha.credentials is not None
             before = alpha.credentials.expires
             renew(folder, everything=True, days=300)
             beta.drop("alpha", "to see the new one")

@@ -101,15 +101,6 @@ class Aggregation(Named, ABC):
     overtakes: ClassVar[bool] = False
     takes_time: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        """Point out what used to be called an aggregation."""
-        super().__init_subclass__(**more)
-        if "observe" in vars(cls) and "make" not in vars(cls):
-            raise TypeError(
-                f"{cls.__name__} has the methods of one agent; derive it from Machine, and make it "
-                "in the method `make` of an Aggregation"
-            )
-
     @property
     def needs(self) -> frozenset[str]:
         """What agents must be told beyond their row of P, as in `Policy.needs`."""

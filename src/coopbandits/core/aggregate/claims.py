@@ -85,9 +85,6 @@ class Claims:
         How many agents there may be.
     pace : float
         Rounds per second.
-    certified : bool
-        Whether an entry's author has been proved. What holds for an agent then holds for all
-        entries of one author together, and otherwise for each entry.
     tick : float
         Seconds of a tick, where agents forget by the time; else 0.
     largest_feature : float
@@ -99,21 +96,16 @@ class Claims:
     epoch: float
     max_agents: int
     pace: float = 20.0
-    certified: bool = False
     tick: float = 0.0
     largest_feature: float = math.inf
-    owners: dict[float, float] = field(default_factory=dict)
-    """Authors of numbers that have none in them, where they are proved."""
     _seen: dict[float, tuple[float, float, float]] = field(default_factory=dict)
-    """By agent: the pulls last accepted, when, and how many more could have been."""
+    """By author: the pulls last accepted, when, and how many more could have been."""
     _pulls: dict[float, float] = field(default_factory=dict)
     """The pulls of every entry believed, by number."""
     _totals: dict[float, float] = field(default_factory=dict)
-    """The pulls of every agent believed."""
+    """The pulls of every author believed."""
     _numbers: Counter[float] = field(default_factory=Counter)
-    """How many entries each agent has."""
-    _counted: Counter[float] = field(default_factory=Counter)
-    """The same by agents as estimates count them: a number without an author is one of its own."""
+    """How many entries each author has."""
 
     def most_pulls(self, seconds: float) -> float:
         """Return how many pulls one agent can have made in some seconds."""
@@ -182,29 +174,21 @@ class Claims:
         """Take over the pulls of all entries at hand, by number, if nothing is known yet."""
         if not self._pulls:
             for number, pulls in held().items():
-                agent = self._agent(number)
+                author = author_of(number)
                 self._pulls[number] = pulls
-                self._numbers[agent] += 1
-                self._counted[self._seen_as(number)] += 1
-                self._totals[agent] = self._totals.get(agent, 0.0) + pulls
-
-    def known(self, number: float) -> float:
-        """Return the pulls of an entry that is believed; 0 if there is none."""
-        return self._pulls.get(number, 0.0)
+                self._numbers[author] += 1
+                self._totals[author] = self._totals.get(author, 0.0) + pulls
 
     def forget(self, number: float) -> None:
-        """Do as if nothing had been heard of an entry."""
+        """Drop an entry."""
         pulls = self._pulls.pop(number, None)
         if pulls is not None:
-            agent = self._agent(number)
-            self._totals[agent] -= pulls
-            self._numbers[agent] -= 1
-            self._counted[self._seen_as(number)] -= 1
-            self._seen.pop(agent, None)
-            if not self._numbers[agent]:
-                del self._numbers[agent], self._totals[agent]
-            if not self._counted[self._seen_as(number)]:
-                del self._counted[self._seen_as(number)]
+            author = author_of(number)
+            self._totals[author] -= pulls
+            self._numbers[author] -= 1
+            self._seen.pop(author, None)
+            if not self._numbers[author]:
+                del self._numbers[author], self._totals[author]
 
     def sift(
         self, registers: Registers, rows: Rows, own: tuple[float, float], now: float
@@ -248,45 +232,38 @@ class Claims:
 
     def _weigh(self, number: float, total: float, now: float) -> Doubt | None:
         """Remember the pulls of an entry, or return why they are not believed."""
-        agent, known = self._agent(number), self._pulls.get(number)
+        author, known = author_of(number), self._pulls.get(number)
         pulls, when, spare = 0.0, self.epoch, self.rate * SLACK
         if known is None:
             # Of a new entry, as after a lost memory, nobody knows when its pulls were made.
-            if doubt := self._stranger(number, agent):
+            if doubt := self._stranger(author):
                 return doubt
         elif total <= known:
             return None
         else:
-            pulls, when, spare = self._seen.get(agent, (pulls, when, spare))
+            pulls, when, spare = self._seen.get(author, (pulls, when, spare))
         most = pulls + spare + self.rate * max(0.0, now - when)
-        grown = self._totals.get(agent, 0.0) + total - (known or 0.0)
+        grown = self._totals.get(author, 0.0) + total - (known or 0.0)
         if not grown <= most:
             return Doubt(
-                f"a claim of {total:g} pulls by agent {number:g}, {known or 0.0:g} known; it "
+                f"a claim of {total:g} pulls by agent {number:.0f}, {known or 0.0:g} known; it "
                 f"makes at most {self.rate:g} a second",
                 passes=True,
             )
         if known is None:
-            self._numbers[agent] += 1
-            self._counted[self._seen_as(number)] += 1
-        self._pulls[number], self._totals[agent] = total, grown
-        self._seen[agent] = grown, now, min(self.rate * SLACK, most - grown)
+            self._numbers[author] += 1
+        self._pulls[number], self._totals[author] = total, grown
+        self._seen[author] = grown, now, min(self.rate * SLACK, most - grown)
         return None
 
-    def _stranger(self, number: float, agent: float) -> Doubt | None:
-        """Return why there can be no other entry of an agent."""
-        if self._seen_as(number) not in self._counted and len(self._counted) >= self.max_agents:
+    def _stranger(self, author: float) -> Doubt | None:
+        """Return the reason to reject another entry of an author, or None."""
+        if author not in self._numbers and len(self._numbers) >= self.max_agents:
             return Doubt(
-                f"a claim that there are {len(self._counted) + 1} agents; there are at most "
+                f"a claim that there are {len(self._numbers) + 1} agents; there are at most "
                 f"{self.max_agents}",
                 passes=True,
             )
-        if self._numbers[agent] >= MAX_NUMBERS:
-            return Doubt(f"a claim of more than {MAX_NUMBERS} entries of agent {agent:g}")
+        if self._numbers[author] >= MAX_NUMBERS:
+            return Doubt(f"a claim of more than {MAX_NUMBERS} entries of agent {author:.0f}")
         return None
-
-    def _seen_as(self, number: float) -> float:
-        return author_of(number) if self.certified else number
-
-    def _agent(self, number: float) -> float:
-        return self.owners.get(number, author_of(number)) if self.certified else number

@@ -17,16 +17,13 @@ because messages are what a journal keeps:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-
-if TYPE_CHECKING:
-    from coopbandits.core.aggregate.claims import Claims
 
 FORGET, RENUMBER = -1.0, -2.0
 """Rounds of rows that are orders; a renumbering may have any below."""
@@ -35,7 +32,7 @@ HEADER = 2
 """Values of a message before its entries, and of an entry before its registers."""
 
 AUTHORED = 1 << 52
-"""Numbers from here on have an author; in a float all whole numbers below 2^53 are exact."""
+"""Numbers in a fleet begin here; in a float all whole numbers below 2^53 are exact."""
 
 GENERATIONS = 1 << 12
 AUTHORS = 1 << 40
@@ -51,13 +48,13 @@ def entry_number(author: int, generation: int) -> int:
 
 
 def author_of(number: float) -> float:
-    """Return the author in an entry's number; numbers without one are their own."""
+    """Return the author in an entry's number; in simulations that is the number."""
     return (number - AUTHORED) // GENERATIONS if number >= AUTHORED else number
 
 
 def is_possible(number: float, rounds: float) -> bool:
-    """Return whether there can be an entry with such a number, after so many rounds."""
-    return 0.0 <= number < 2 * AUTHORED and number % 1.0 == 0.0 <= rounds < math.inf
+    """Return whether a fleet can have an entry with such a number, after so many rounds."""
+    return AUTHORED <= number < 2 * AUTHORED and number % 1.0 == 0.0 <= rounds < math.inf
 
 
 def count_authors(numbers: Vector) -> int:
@@ -94,9 +91,6 @@ class Attributed(Protocol):
 
     def arrived_at(self, neighbor: int) -> int:
         """Return the number of the own message that a neighbour acknowledged last."""
-
-    def check_growth(self, entry: Vector, earlier: Vector, claims: Claims, now: float) -> None:
-        """Refuse an entry that pulls cannot have made of an earlier version."""
 
     def renumbering(self, number: int, left: Vector) -> Vector:
         """Return the order to count under another number, and leave an entry as it was."""

@@ -208,8 +208,7 @@ class FloodedTotalsMachine(FloodedEntries):
         if self.decays:
             self.registers.age(left, rounds=max(0, int(fresh[1] - rounds)))
             self.delays[at] = 0.0
-        if self.decays or rounds:  # without age, older journals do not tell
-            self.entries[at, 1] = rounds
+        self.entries[at, 1] = rounds
         fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left
         if self.decays:  # rounding may have left less than nothing
             fresh[HEADER:] = self.registers.clip(fresh[HEADER:])
@@ -237,9 +236,8 @@ class FloodedTotalsMachine(FloodedEntries):
                 check_entries(agents, rounds, what, orders=True)
 
     def restore_state(self, state: State) -> None:
-        """Set the fields; a state of version 0.1 has no number and no former ones."""
-        older = {"number": self.number, "former": self.registers.zeros().tolist()}
-        super().restore_state(older | state)
+        """Set the fields."""
+        super().restore_state(state)
         if not self.ticks:
             self.delays = np.zeros(len(self.entries))
 

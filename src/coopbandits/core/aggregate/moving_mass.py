@@ -68,10 +68,6 @@ SLACK = 1.0
 LAGS = 16
 """Answers after which an agent looks anew how late the earliest of them was."""
 
-RULES = 2
-"""Raised whenever mass may go to another neighbour than before. A journal of other rules does not
-say, when it is played again, to whom mass was handed since it was begun."""
-
 FORMER = 16
 """So many neighbours that have gone are remembered."""
 
@@ -105,8 +101,8 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
     """What a memory drops that is older than what it has told."""
 
     fields: tuple[str, ...] = (
-        *TreeSumsMachine.fields, *DoubtfulMachine.doubting, "rules", "held", "doubted", "sent",
-        "taken", "numbers", "marks", "acknowledged", "wobbles", "receipts", "lags", *FORMER_FIELDS,
+        *TreeSumsMachine.fields, *DoubtfulMachine.doubting, "held", "doubted", "sent", "taken",
+        "numbers", "marks", "acknowledged", "wobbles", "receipts", "lags", *FORMER_FIELDS,
     )  # fmt: skip
     tables: tuple[str, ...] = FORMER_FIELDS
     links: tuple[str, ...] = (
@@ -119,7 +115,6 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         self.word, width, degree = view.random_word, self.own.size, len(self.places)
         self.start = self.front * width + self.header  # where the part of tree sums begins
         self._start_sure()
-        self.rules = RULES
         self.levels = np.zeros(degree)
         self.held = self.own.copy()  # H: this agent counts as one with its first pulls
         self.doubted = np.zeros(width)  # what was held when this memory was opened again
@@ -260,7 +255,7 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
 
     def reopened(self, word: int) -> None:
         """Doubt this memory, unless there is nothing in it."""
-        rules, self.nonce, self.rules = self.rules, word, RULES
+        self.nonce = word
         if not self.rounds and not self._pulls(self.own):
             return
         if self.is_sure:
@@ -270,8 +265,6 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
         self.levels[is_new] = 0.0  # a neighbour since the first of these openings only
         self.former[self.former[:, 3] < LEVELS, 3] = UNHEARD
         self.doubted, self.held = self.doubted + self.held, np.zeros(self.own.size)
-        if rules != RULES:
-            self._begin_anew()
 
     def _ask(self, told: Mapping[int, Vector]) -> None:
         """Look at what neighbours have heard of this memory; go on, begin anew, or wait."""
@@ -392,12 +385,6 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
             setattr(before, name, np.array(value, dtype=np.float64) if is_array else value)
         before._hand_on()
         return before.export_state()
-
-    def restore_state(self, state: State) -> None:
-        """Continue from an exported state, also of a version that knew less of links."""
-        fresh = self.export_state()
-        older = {name: fresh[name] for name in ("lags", *FORMER_FIELDS)}
-        super().restore_state({"rules": 0} | older | state)
 
     def check_state(self, values: State) -> None:
         """Refuse marks that are no fractions."""

@@ -238,7 +238,7 @@ def _stays_with_neighbors(cluster: ClusterConfig) -> str:
 
 
 def _links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
-    """Refuse links without TLS, except on one machine with --insecure."""
+    """Refuse links without certificates, except on one machine with --insecure."""
     if config.tls is not None:
         return
     if not insecure:
@@ -252,7 +252,7 @@ def _links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
     for what, place in places.items():
         if not place.is_loopback:
             yield (
-                f"{what} is {place}, which others can reach, and there is no [tls]; without TLS "
+                f"{what} is {place}, which others can reach, and there is no [tls]; without it "
                 "only addresses of this machine such as 127.0.0.1 are accepted"
             )
 

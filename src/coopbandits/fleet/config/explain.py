@@ -50,7 +50,8 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     if not config.declared:
         yield from _traffic(cluster)
     yield "memory", f"about {memory_mb(config):.0f} MB"
-    yield "listens", f"{config.listen}, {'mutual TLS' if config.tls else 'without TLS'}"
+    made_up = "" if config.tls else " with throw-away certificates"
+    yield "listens", f"{config.listen}, mutual TLS{made_up}"
     listed = [f"{name} at {place}" for name, place in config.neighbors.items()]
     if config.auto:
         seeds = ", ".join(map(str, config.seeds)) or "nowhere"
@@ -142,7 +143,7 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
     if not config.neighbors and not config.auto:
         yield f"{config.id} has no neighbours and learns alone; list some under [[neighbors]]"
     if not config.tls:
-        yield "without TLS every process on this machine can take part; give [tls] in earnest"
+        yield "without [tls] every process on this machine can take part; give it in earnest"
     for bandit in config.bandits.values():
         yield from _bandit_warnings(config, bandit.settings)
     if cluster.rounds_per_second > 200:

@@ -14,6 +14,7 @@ from cryptography import x509
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.model import NodeConfig, TlsFiles
 from coopbandits.fleet.identity.revoked import read_ids
+from coopbandits.fleet.identity.throwaway import ThrowawayCredentials
 from coopbandits.fleet.identity.tls import Credentials, reason_of
 
 LEAST_TOKEN = 16
@@ -60,6 +61,13 @@ def read_token(path: Path) -> str:
             f"{LEAST_TOKEN} ASCII characters, such as what `openssl rand -hex 32` prints"
         )
     return token
+
+
+def credentials_of(config: NodeConfig) -> Credentials:
+    """Return a node's credentials: its files, or what is made up without them."""
+    if config.tls is None:
+        return ThrowawayCredentials(config.id, config.cluster.name)
+    return read_credentials(config.id, config.tls)
 
 
 def read_credentials(node_id: str, files: TlsFiles) -> Credentials:

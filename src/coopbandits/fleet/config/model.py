@@ -93,8 +93,6 @@ class ClusterConfig:
         The most one agent can do; larger claims are not believed.
     max_agents : int
         The most agents there can be.
-    signed : bool
-        Whether agents sign what they tell of their own pulls, where links have TLS.
     signatures_per_second : float
         How often an agent signs, at most; never more than once per round.
     features : tuple of Feature or None
@@ -113,7 +111,6 @@ class ClusterConfig:
     rounds_per_second: float = 20.0
     max_pulls_per_second: float = 1000.0
     max_agents: int = 1000
-    signed: bool = True
     signatures_per_second: float = 4.0
     features: tuple[Feature, ...] | None = None
 
@@ -173,9 +170,6 @@ class ClusterConfig:
     def hash(self) -> str:
         """Return a hexadecimal digest of all settings; agents compare it when they meet."""
         settings = asdict(self) | {"policy": parse_policy(self.policy).suited(self.family).spelling}
-        for key in ("half_life", "features"):  # versions that know of neither have the same digest
-            if settings[key] is None:
-                del settings[key]
         canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()
 
@@ -235,7 +229,8 @@ class NodeConfig:
     uvloop : bool
         Whether to use uvloop's event loop.
     tls : TlsFiles or None
-        For links between agents; None only on one machine with --insecure.
+        For links between agents; None only on one machine with --insecure, where certificates
+        are made up.
     revoked : Path or None
         File with the ids of agents that are no longer believed.
     log_level : {"debug", "info", "warning", "error"}

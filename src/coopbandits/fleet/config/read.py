@@ -64,7 +64,6 @@ CLUSTER: dict[str, read.Reader] = {
     "rounds_per_second": read.rate,
     "max_pulls_per_second": read.rate,
     "max_agents": read.count,
-    "signed": read.flag,
     "signatures_per_second": read.rate,
     "features": read_features,
 }

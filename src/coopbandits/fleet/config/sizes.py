@@ -55,7 +55,7 @@ def most_values(cluster: ClusterConfig) -> int:
 
 def message_bytes(cluster: ClusterConfig) -> int:
     """Return the bytes for which a receiver must have room, with proofs and certificates."""
-    return 8 * most_values(cluster) + PROOF_BYTES * cluster.max_agents * cluster.signed
+    return 8 * most_values(cluster) + PROOF_BYTES * cluster.max_agents
 
 
 def find_oversize(cluster: ClusterConfig) -> Iterator[str]:

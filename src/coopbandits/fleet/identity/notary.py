@@ -105,7 +105,7 @@ class Notary:
         ):
             raise InputError(
                 f"the key {self.files[2]} is not on the curve P-256, so entries cannot be signed; "
-                "issue another with `coopbandits certs issue`, or set signed = false in [cluster]"
+                "issue another with `coopbandits certs issue`"
             )
         if private.public_key() != own.public_key():
             raise InputError(f"{self.files[2]} is not the key of {self.files[1]}")
@@ -114,7 +114,7 @@ class Notary:
         except InputError as error:
             raise InputError(
                 f"{self.files[1]} is {error}, so that it cannot sign entries; have {self.files[0]} "
-                "sign it, or set signed = false in [cluster]"
+                "sign it"
             ) from None
         self._key = private
 
@@ -225,7 +225,7 @@ class Signing(NamedTuple):
     number_of : callable
         Returns the number of any name.
     notary : Notary or None
-        Signs and checks; None where entries are not signed.
+        Signs and checks; None where messages have no authors.
     interval : float
         Seconds between two versions that an author signs.
     """

@@ -26,9 +26,11 @@ def make_key() -> ec.EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def make_authority(name: str, now: datetime, until: datetime) -> Authority:
-    """Return a new authority; it may sign agents, but no other authorities."""
-    key = make_key()
+def make_authority(
+    name: str, now: datetime, until: datetime, key: ec.EllipticCurvePrivateKey | None = None
+) -> Authority:
+    """Return a new authority, by default with a new key; it may sign agents, not authorities."""
+    key = key or make_key()
     subject = _subject(name)
     builder = _builder(subject, subject, key.public_key(), now, until)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

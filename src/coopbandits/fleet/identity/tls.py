@@ -37,6 +37,8 @@ class Credentials:
     ----------
     tell : callable
         Called with kind and text of what happens to the files.
+    loopback_only : bool
+        Whether they prove nothing, and so are good on this machine's loopback addresses alone.
 
     Raises
     ------
@@ -44,6 +46,8 @@ class Credentials:
         A file cannot be used, or neighbours would not accept the certificate: it is signed by
         another authority, expired, or in another name.
     """
+
+    loopback_only = False
 
     def __init__(self, node: str, ca: Path, certificate: Path, key: Path) -> None:
         self.node, self.ca, self.certificate, self.key = node, ca, certificate, key

@@ -168,7 +168,6 @@ def cluster_table(settings: Settings) -> dict[str, Any]:
         **{key: value for key, value in told.items() if key in policy.needs},
         "rounds_per_second": settings.rounds_per_second,
         "max_pulls_per_second": MOST_PULLS,
-        "signed": settings.signed,
     }
 
 

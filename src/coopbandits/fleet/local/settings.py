@@ -50,8 +50,6 @@ class Settings:
         Seconds for which an agent is stopped, or a part of the network cut off.
     uvloop : bool
         Whether agents use uvloop.
-    signed : bool
-        Whether agents sign what they flood.
     """
 
     network: Network
@@ -65,7 +63,6 @@ class Settings:
     pause: float | None = None
     partition: float | None = None
     uvloop: bool = False
-    signed: bool = True
 
     def describe(self) -> dict[str, Any]:
         """Return the settings as plain data for JSON."""

@@ -20,6 +20,7 @@ from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary, Signing
 from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.identity.throwaway import ThrowawayNotary
 from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.hyparview import HyParView
 from coopbandits.fleet.overlay.members import Members
@@ -39,9 +40,6 @@ LEARNING = (
     "half_life", "features",
 )  # fmt: skip
 """The cluster settings that an agent's state depends on."""
-
-LATER = ("half_life", "features")
-"""Those that a journal tells of only where they are set, since older ones do not know them."""
 
 SPARE_BYTES = 1 << 16
 """What a message may take besides its values."""
@@ -65,7 +63,7 @@ def make_agent(
     for weight in weights.values():
         total += weight  # in this order, to round as the simulation's matrix does
     view = LocalView(
-        agent_id=origin.get("number", origin["word"] >> 16),  # journals of 0.1 have no number
+        agent_id=origin["number"],
         own_weight=1.0 - total,
         neighbor_weights=weights,
         num_arms=num_arms,
@@ -121,7 +119,7 @@ def learning(cluster: ClusterConfig) -> dict[str, Any]:
     found = {key: plain(getattr(cluster, key)) for key in LEARNING}
     if cluster.features is not None:
         found["features"] = table_of(cluster.features)
-    return {key: found[key] for key in LEARNING if key not in LATER or found[key] is not None}
+    return found
 
 
 def as_learned(cluster: ClusterConfig, told: Mapping[str, Any]) -> ClusterConfig:
@@ -150,10 +148,12 @@ def make_node(
     transport: Transport,
     clock: Callable[[], float],
     number: Callable[[str], int] = agent_number,
+    notary: Notary | None = None,
 ) -> Node:
     """Return the protocol of an opened agent."""
     cluster = config.cluster
-    notary = make_notary(config) if signs(replica) else None
+    if signs(replica):
+        notary = notary or make_notary(config)
     claims, signing = make_terms(config, cluster, notary, number)
     keeper = make_keeper(config, replica.journal, transport)
     settings = node_settings(config, replica.incarnation, claims, signing, number, keeper)
@@ -162,7 +162,7 @@ def make_node(
 
 
 def signs(replica: Replica) -> bool:
-    """Return whether an agent's entries can be signed."""
+    """Return whether an agent's messages are made of entries, which are signed."""
     return isinstance(getattr(replica.agent, "machine", None), Attributed)
 
 
@@ -179,7 +179,6 @@ def make_terms(
         cluster.epoch,
         cluster.max_agents,
         cluster.rounds_per_second,
-        certified=notary is not None,
         tick=cluster.tick,
         largest_feature=LARGEST,
     )
@@ -234,10 +233,10 @@ def make_members(
     return Members(view, node, transport, config.seeds, place)
 
 
-def make_notary(config: NodeConfig) -> Notary | None:
-    """Return what signs and checks entries; None where they are not signed."""
+def make_notary(config: NodeConfig) -> Notary:
+    """Return what signs and checks entries."""
     cluster = config.cluster
-    if not cluster.signed or config.tls is None:
-        return None
-    scope = cluster.name, cluster.epoch, BANDIT
-    return Notary(config.id, config.tls, scope, 2 * cluster.max_agents)
+    scope, most = (cluster.name, cluster.epoch, BANDIT), 2 * cluster.max_agents
+    if config.tls is None:
+        return ThrowawayNotary(config.id, cluster.name, scope, most)
+    return Notary(config.id, config.tls, scope, most)

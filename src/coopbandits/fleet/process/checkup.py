@@ -26,8 +26,8 @@ from coopbandits.fleet.api.sockets import listen as listen_api
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
 from coopbandits.fleet.config.files import (
     api_context,
+    credentials_of,
     dates,
-    read_credentials,
     read_token,
     require_uvloop,
 )
@@ -66,21 +66,22 @@ def findings(path: Path) -> Iterator[Finding]:
     yield Finding("configuration", f"agent {config.id} of cluster {config.cluster.name}")
     yield clock(config, now)
     credentials = None
-    if config.tls is None:
-        yield Finding("certificate", "none: fit for trying things out on one machine", NOTE)
-    else:
-        try:
-            credentials = read_credentials(config.id, config.tls)
+    try:
+        credentials = credentials_of(config)
+        if config.tls is None:
+            made_up = "made up at every start: fit for trying things out on one machine"
+            yield Finding("certificate", made_up, NOTE)
+        else:
             yield lasting("certificate", credentials.expires, now, "certs renew")
             yield lasting("authority", authority_ends(config.tls), now, "certs init")
-        except InputError as error:
-            yield _broken("certificate", str(error))
+    except InputError as error:
+        yield _broken("certificate", str(error))
     yield from secrets(config, now)
     yield from disk(config, now)
     yield open_files(config)
     running = is_running(config)
     yield from ports(config, credentials, running=running)
-    if config.tls is None or credentials is not None:
+    if credentials is not None:
         yield from neighbors(config, credentials)
 
 
@@ -258,7 +259,7 @@ def ports(
     if running:
         if not config.listen.port:
             yield Finding("listens", f"{config.listen}, at a port that the agent's log tells")
-        elif config.tls is None or credentials is not None:
+        elif credentials is not None:
             yield reach("listens", config.id, _reachable(config.listen), credentials)
         yield Finding("API", f"{show_place(config.api)}, of the agent that runs")
         return
@@ -284,7 +285,7 @@ def _reachable(place: Address) -> Address:
     return place._replace(host=everywhere.get(place.host, place.host))
 
 
-def neighbors(config: NodeConfig, credentials: Credentials | None) -> Iterator[Finding]:
+def neighbors(config: NodeConfig, credentials: Credentials) -> Iterator[Finding]:
     """Try to reach all neighbours, several at a time."""
 
     def try_one(name: str) -> Finding:

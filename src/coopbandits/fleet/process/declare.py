@@ -230,7 +230,7 @@ def make_many_node(
 
     def terms(bandit: BanditConfig, replica: Replica) -> Terms:
         own = None
-        if notary is not None and signs(replica):
+        if signs(replica):
             own = ArmNotary(notary, signed_form(replica, bandit.number))
         return make_terms(config, bandit.settings, own, number)
 

@@ -40,7 +40,7 @@ class LocalAgent:
     config : NodeConfig or path
         The agent's configuration, or the TOML file that holds it. Its API address is not used.
     insecure : bool
-        Accept a configuration without TLS, for agents on one machine.
+        Accept a configuration without [tls], for agents on one machine.
 
     Examples
     --------

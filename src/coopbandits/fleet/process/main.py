@@ -15,7 +15,7 @@ from typing import Any
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.files import api_context, read_credentials, read_token
+from coopbandits.fleet.config.files import api_context, credentials_of, read_token
 from coopbandits.fleet.process.assemble import make_members
 from coopbandits.fleet.process.descriptors import reserve_descriptors
 from coopbandits.fleet.process.draining import Drain
@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 def make_runtime(config: NodeConfig) -> Runtime:
     """Return an agent with its journal on disk and its neighbours on the network."""
-    credentials = read_credentials(config.id, config.tls) if config.tls else None
-    if config.auto and credentials is not None:
+    credentials = credentials_of(config)
+    if config.auto:
         transport: TcpTransport = OpenTransport(config.id, config.listen, credentials)
     else:
         transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
@@ -46,8 +46,7 @@ def make_runtime(config: NodeConfig) -> Runtime:
     except BaseException:
         disk.close()
         raise
-    if credentials is not None:
-        credentials.tell = runtime.node.chronicle.note
+    credentials.tell = runtime.node.chronicle.note
     if isinstance(transport, OpenTransport):
         node = runtime.node
         node.members = make_members(config, node, transport, lambda: randbits(64))

@@ -20,12 +20,10 @@ PATIENCE = 3.0
 """Seconds for connecting, and for each step of the handshake."""
 
 
-def reach(what: str, name: str, place: Address, credentials: Credentials | None) -> Finding:
-    """Try to reach an agent, with TLS where there are credentials."""
+def reach(what: str, name: str, place: Address, credentials: Credentials) -> Finding:
+    """Try to reach an agent."""
     try:
         with socket.create_connection(place, timeout=PATIENCE) as plain:
-            if credentials is None:
-                return Finding(what, f"answers at {place}")
             return _shake_hands(what, name, place, plain, credentials)
     except socket.gaierror as error:
         found = f"its host {place.host} has no address: {error.strerror}"

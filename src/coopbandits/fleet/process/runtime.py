@@ -284,7 +284,5 @@ def tell_opening(journal: Journal) -> None:
             "cut off %d bytes of a record that was torn, and kept them beside the journal",
             journal.torn,
         )
-    if journal.converts and not journal.trouble:
-        log.info("converted the journal of version 0.1, and kept the original as journal.v1")
     if journal.trouble:
         log.error("%s; until it can, choices come without tickets", journal.trouble)

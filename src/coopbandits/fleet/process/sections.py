@@ -137,7 +137,7 @@ def section_journal(replica: Replica, bandit: BanditConfig, config: NodeConfig) 
     """
     arms = {arm.number: arm.name for arm in bandit.arms}
     declared = {"name": bandit.name, "shared": bandit.shared, "arms": arms}
-    state = replica.export() | {"declared": declared, "proofs": {}}
+    state = replica.export() | {"declared": declared, "active": sorted(arms), "proofs": {}}
     disk = MemoryDisk(durability=config.durability)
     journal = Journal(disk, journal_identity(config), replica.journal.origin)
     journal.adopted = replica.journal.adopted

@@ -56,7 +56,6 @@ PREFIX = struct.Struct("<HB")
 HEADER_BYTES, unpack_cut = HEADER.size, CUT_HEADER.unpack_from
 
 KNOWN = (HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT, MEMBERS)
-SKIPPABLE = (DOCUMENT, BANDIT, MEMBERS)
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on bytes that are no such map; the last one on deeply nested ones."""
@@ -175,7 +174,7 @@ class Decoder:
                 raise FrameError(
                     "malformed", f"a frame of the unknown kind {kind} that may not be skipped"
                 )
-        elif flags != OPTIONAL * (kind in SKIPPABLE) or (kind == BEAT and length):
+        elif flags or (kind == BEAT and length):
             raise FrameError("malformed", f"flags {flags} and {length} bytes in kind {kind}")
         return length
 

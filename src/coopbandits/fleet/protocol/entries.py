@@ -1,7 +1,7 @@
 """Entries on the wire: who may say what of whom, for aggregations whose messages have authors.
 
-*An agent's own word counts.* With signatures an entry is believed if its author has signed it, and
-whoever passes it on can add nothing and take nothing away. Without them see `words`.
+*An agent's own word counts.* An entry is believed if its author has signed it; agents that pass it
+on cannot add or remove anything.
 
 *Acknowledgements belong to a memory.* An agent tells in HELLO which memory it has (`memory`), and
 which of the neighbour's messages it has heard. Where that does not fit what was acknowledged, all
@@ -16,7 +16,6 @@ What this changes in the agent's state goes through messages, as orders (see
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -26,8 +25,6 @@ import numpy as np
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.entries import (
-    AUTHORED,
-    AUTHORS,
     FORGET,
     GENERATIONS,
     HEADER,
@@ -42,13 +39,11 @@ from coopbandits.core.aggregate.entries import (
 )
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.notary import FINGERPRINT, Notary, Signing
+from coopbandits.fleet.identity.notary import FINGERPRINT, Signing
 from coopbandits.fleet.protocol.frames import Fields
 from coopbandits.fleet.protocol.orders import Orders
 from coopbandits.fleet.protocol.peers import Greeted, Peer
 from coopbandits.fleet.protocol.proofs import ProofBook, Proven, write_proofs
-from coopbandits.fleet.protocol.words import Words
-from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
 
 PATIENCE = 2.0
@@ -101,30 +96,25 @@ class EntryExchange:
         signing: Signing,
     ) -> None:
         self.replica, self.claims, self.peers = replica, claims, peers
-        self.author = signing.author
-        self.notary, self.interval = signing.notary, signing.interval
-        self.book: ProofBook | None = None
-        if self.notary is not None:
-            self.book = ProofBook(self.notary, signing.number_of, signing.interval, claims)
-            self.book.restore(replica, self.machine)
-            self.notary.books.add(self)
+        assert signing.notary is not None  # noqa: S101  made wherever messages have authors
+        self.author, self.interval = signing.author, signing.interval
+        self.notary = signing.notary
+        self.book = ProofBook(self.notary, signing.number_of, signing.interval)
+        self.book.restore(replica, self.machine)
+        self.notary.books.add(self)
         self.orders = Orders()
-        self.words = Words(claims, peers, self._order, self._check_own)
         self.revoked: frozenset[int] = frozenset()
         self.published: Proven | None = None
         self.published_at = 0  # the first message with it
         self.published_of = 0  # how many rewards were counted by then
         self.signed_at = -np.inf
-        self.began = replica.rounds
         self._first = self._own()  # what the journal held
         self._told = self._first  # what others may know under this number
-        self._told_of = -1  # how many rewards were counted then
         self._met_at = np.inf
         self._is_sure = False  # that no later memory than this one has been told of
         self._said: dict[float, bytes | None] = {}  # what was signed, by version
         self._oldest_said = -1.0
         self.renumberings = 0
-        self._former: tuple[int, Vector] | None = None  # who showed what of a former life
 
     def fingerprints(self) -> set[bytes]:
         """Return that of the certificate behind the own entry; it may have been renewed since."""
@@ -164,11 +154,8 @@ class EntryExchange:
 
         `pending` is what it said over an earlier link and has not taken effect yet.
         """
-        self._require_own(peer, hello.entry)
-        self.words.drop(peer.number)
-        self._look_back(peer, hello.heard)
         machine, changed = self.machine, peer.memory != hello.memory
-        peer.memory, peer.entry = hello.memory, hello.entry
+        peer.memory = hello.memory
         arrived, (memory, start, number) = machine.arrived_at(peer.number), hello.heard
         is_former = memory == self.memory and start != self.replica.incarnation
         peer.former = number if is_former and number > arrived else 0
@@ -182,24 +169,6 @@ class EntryExchange:
     def last_heard(self, peer: Peer, pending: Vector | None) -> float:
         """Return the number of a neighbour's message up to which nothing was left out."""
         return self.machine.heard_from(peer.number) if pending is None else pending.item(0)
-
-    def _require_own(self, peer: Peer, number: int) -> None:
-        if number >= AUTHORED and author_of(number) != peer.number % AUTHORS:
-            raise InputError(
-                f"{peer.name} counts its pulls under {number}, which is another agent's number"
-            )
-
-    def _look_back(self, peer: Peer, heard: tuple[int, int, int]) -> None:
-        """Notice that a neighbour has heard more of this memory than it knows of itself."""
-        memory, start, number = heard
-        if (
-            self.book is None  # with signatures nobody's word is needed for it
-            and not (self._is_sure or self.renumberings)
-            and memory == self.memory
-            and start < self.replica.incarnation
-            and number > self.began + 1
-        ):
-            self._renumber(peer, _LATER, f"{peer.name} heard message {number} of it")
 
     # What arrives
 
@@ -217,29 +186,24 @@ class EntryExchange:
         for number, rounds, _ in told:
             if not is_possible(number, rounds):  # nobody honest says or passes on such a thing
                 raise InputError(f"a message about agent {number:g} and {rounds:g} rounds")
-        if self.book is None:
-            verdicts = self.words.check(self.machine, peer, values, told, now)
-        else:
-            rows = self.machine.rows(values)
-            proofs = self.book.read(fields, len(told), peer.number, now)
-            verdicts = [
-                self._check_signed(peer, self.book, number, Proven(bytes(row), version, proof), now)
-                for row, (number, _, version), proof in zip(rows, told, proofs, strict=True)
-            ]
+        rows = self.machine.rows(values)
+        proofs = self.book.read(fields, len(told), peer.number, now)
+        verdicts = [
+            self._check(peer, number, Proven(bytes(row), version, proof), now)
+            for row, (number, _, version), proof in zip(rows, told, proofs, strict=True)
+        ]
         refused = ""
         for at, (number, _, _) in enumerate(told if self.revoked else ()):
-            if self._is_revoked(number):
+            if author_of(number) in self.revoked:
                 verdicts[at], refused = False, f"an entry of a revoked agent, number {number:.0f}"
         if not all(verdicts):
             believed = [verdict is True for verdict in verdicts]
-            values = with_rows(values, self.machine.rows(values)[believed])
+            values = with_rows(values, rows[believed])
         return Sifted(values, None in verdicts, refused)
 
-    def _check_signed(
-        self, peer: Peer, book: ProofBook, number: float, told: Proven, now: float
-    ) -> bool | None:
+    def _check(self, peer: Peer, number: float, told: Proven, now: float) -> bool | None:
         """Return whether an entry is signed and new; None if it cannot be checked yet."""
-        version = told.version
+        version, book = told.version, self.book
         known, is_own = book.known.get(number), number == self.machine.number
         if is_own and not self._is_foreign(book.notary.signed(told.entry, told.proof), version):
             return False
@@ -257,8 +221,9 @@ class EntryExchange:
         row = np.frombuffer(told.entry)
         is_rival = known is None or known.version == version
         if is_rival and self.machine.entry(number) is not None:
-            # What was believed without a proof gives way; the same with one is news to pass on.
-            # So does what another life of the author has told, of as many other pulls.
+            # What is held without a proof gives way (it was made under another authority, or before
+            # the bandit had a section); the same with a proof is news to pass on. So does what
+            # another life of the author has told, of as many other pulls.
             self._order(peer, order(FORGET, number, row[HEADER:]))
             self.claims.forget(number)
         return True
@@ -267,33 +232,6 @@ class EntryExchange:
         """Return whether this life of the agent has not signed such a version of its entry."""
         (base,) = self.machine.versions(self._first[None])
         return version > max(base, self._oldest_said) and self._said.get(version) != signed
-
-    def _check_own(self, peer: Peer, row: Vector, version: float, now: float) -> bool | None:
-        """Notice that a neighbour knows of more than this life has told; once in a life.
-
-        Pulls that were not told yet do not count, whoever knows of so many.
-        """
-        (told,) = self.machine.versions(self._told[None])
-        if not self.renumberings and told < version and self._can_be_former(row, now):
-            other = Proven(row.tobytes(), version, b"")
-            self._renumber(peer, other, f"{peer.name} knows of {version:g} pulls")
-            self._former = peer.number, row.copy()
-        return None if self.orders.renumbers else False
-
-    def _can_be_former(self, row: Vector, now: float) -> bool:
-        """Return whether a former life can have told an entry: it began as this one did.
-
-        So nobody takes away what was handed in here. Of purged arms others may know less.
-        """
-        earlier = self._first * (PURGED not in self.replica.arms)
-        with contextlib.suppress(InputError):
-            self.machine.check_growth(row, earlier, self.claims, now)
-            return True
-        return False
-
-    def _is_revoked(self, number: float) -> bool:
-        author = author_of(number) if self.book is None else self.book.author_of(number)
-        return author in self.revoked
 
     # Orders
 
@@ -328,47 +266,43 @@ class EntryExchange:
         self.revoked = authors
         for j, values in inbox.items():
             rows = self.machine.rows(values)
-            kept = [not self._is_revoked(number) for number in rows[:, 0].tolist()]
+            kept = [author_of(number) not in authors for number in rows[:, 0].tolist()]
             inbox[j] = with_rows(values, rows[kept])
         if not self.peers:
             return
         peer = next(iter(self.peers.values()))
         for number in self.machine.held():
-            if number != self.machine.number and self._is_revoked(number):
+            if number != self.machine.number and author_of(number) in authors:
                 held = self.machine.entry(number)
                 assert held is not None  # noqa: S101  among those held
                 self._order(peer, order(FORGET, number, held[HEADER:]))
 
     def let_go(self, number: int) -> None:
         """Let another neighbour's message carry the orders in that of one who has gone."""
-        self.words.drop(number)
         if number in self.orders:
             self.orders.hand_over(self.machine, number, next(iter(self.peers), None))
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
         """Return the messages that end this round, with the orders in front."""
-        messages = {j: self._without_rivals(j, each) for j, each in inbox.items()}
+        messages = {j: self._without_rivals(each) for j, each in inbox.items()}
         return self.orders.in_front(self.machine, messages)
 
-    def _without_rivals(self, j: int, message: Vector) -> Vector:
+    def _without_rivals(self, message: Vector) -> Vector:
         """Leave out what was believed in this round before the entry that takes its place came."""
         forgotten, rows = self.orders.forgotten, self.machine.rows(message)
         kept = [
-            number not in forgotten or self._has_last_word(j, number, row)
+            number not in forgotten or self._has_last_word(number, row)
             for number, row in zip(rows[:, 0].tolist(), rows, strict=True)
         ]
         return message if all(kept) else with_rows(message, rows[kept])
 
-    def _has_last_word(self, j: int, number: float, row: Vector) -> bool:
-        if self.book is None:
-            return number == self.peers[j].entry
+    def _has_last_word(self, number: float, row: Vector) -> bool:
         known = self.book.known.get(number)
         return known is not None and known.entry == row.tobytes()
 
-    def settle(self, now: float) -> bool:
+    def settle(self) -> bool:
         """Note that the round has ended and is in the journal; return whether to greet again."""
-        if self.book is not None:
-            self.book.settle()
+        self.book.settle()
         if not self.orders:
             return False
         again = self.orders.renumbers
@@ -378,20 +312,8 @@ class EntryExchange:
         self.orders = Orders()
         if again:
             self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
-            self._told, self._told_of = self._first, -1
-            self.published, self._is_sure = None, True
-            self._keep_former(now)
+            self._told, self.published, self._is_sure = self._first, None, True
         return again
-
-    def _keep_former(self, now: float) -> None:
-        """Pass on what a former life has told: whoever showed it may not come to say it again."""
-        if self._former is not None and self._former[0] in self.peers:
-            number, row = self._former
-            with contextlib.suppress(InputError):
-                message = self.machine.note(number, row[None])
-                self.replica.agent.check_claims(message, self.claims, now)
-                self.orders.add(self.machine, number, row)
-        self._former = None
 
     # What is sent
 
@@ -400,39 +322,33 @@ class EntryExchange:
         """Whether nothing is held back that is to be told without another reward."""
         if not self._is_sure or self.orders:
             return False
-        if self.notary is None:
-            return self._told_of == self.replica.observed
         return self.published is not None and self.published.entry == self._own().tobytes()
 
     def publish(self, now: float) -> None:
-        """Choose what is told of the own pulls in this round; sign it, as often as is allowed."""
+        """Sign what is told of the own pulls from this round on, as often as is allowed."""
         may_tell = self._is_sure or self._may_tell(now)
-        if self.notary is None:
-            if may_tell and self._told_of != self.replica.observed:
-                self._told, self._told_of = self._own(), self.replica.observed
-        elif now >= self.signed_at + 0.99 * self.interval:
-            self._sign(self.notary, self._own() if may_tell else self._first, now)
+        if now >= self.signed_at + 0.99 * self.interval:
+            self._sign(self._own() if may_tell else self._first, now)
 
-    def _sign(self, notary: Notary, own: Vector, now: float) -> None:
+    def _sign(self, own: Vector, now: float) -> None:
         entry = own.tobytes()
         if self.published is None or self.published.entry != entry:
             (version,) = self.machine.versions(own[None])
-            self.published = Proven(entry, version, notary.sign(entry))
+            self.published = Proven(entry, version, self.notary.sign(entry))
             self.published_at, self.signed_at = self.replica.rounds + 1, now
             self.published_of = 0 if own is self._first else self.replica.observed
-            self._said[version], self._told = notary.signed(entry, b""), own
+            self._said[version], self._told = self.notary.signed(entry, b""), own
             if len(self._said) > REMEMBERED:
                 self._oldest_said = next(iter(self._said))
                 del self._said[self._oldest_said]
 
-    def is_told(self, since: int) -> bool:
-        """Return whether linked neighbours have acknowledged all own pulls up to a round."""
-        first = since + 2  # the first message after a round that ended later
-        if self.notary is not None:
-            if self.published is None or self.published.entry != self._own().tobytes():
-                return False
-            first = self.published_at
-        return all(peer.acked >= first for peer in self.peers.values() if peer.met)
+    @property
+    def is_told(self) -> bool:
+        """Whether linked neighbours have acknowledged all own pulls."""
+        if self.published is None or self.published.entry != self._own().tobytes():
+            return False
+        linked = (peer for peer in self.peers.values() if peer.met)
+        return all(peer.acked >= self.published_at for peer in linked)
 
     def _may_tell(self, now: float) -> bool:
         """Return whether to tell of pulls since the start.
@@ -453,17 +369,9 @@ class EntryExchange:
         if peer.first_sent == 0:
             peer.first_sent = int(values[0])
         missing = peer.acked < max(peer.first_sent, self.published_at)
-        if self.book is None:
-            question = self.words.question(peer)
-            room = self.claims.max_agents - (question is not None)
-            many = values.size > HEADER + self._first.size * room
-            if many or missing or not self._is_sure:
-                values = self._plain(values, room)
-            return (values if question is None else question.put(values)), None
         told: list[Proven] = []
         if values.size > HEADER:
-            fitting = self._fitting(values, self.claims.max_agents)
-            told = self.book.of(fitting, self.machine.number)
+            told = self.book.of(self._fitting(values), self.machine.number)
         if missing and self.published is not None:
             told.append(self.published)
         if not told:
@@ -472,26 +380,15 @@ class EntryExchange:
         fields = write_proofs([each.proof for each in told], self.book.new_to(peer, told))
         return np.concatenate([values[:HEADER], entries]), fields
 
-    def _fitting(self, values: Vector, room: int) -> Rows:
+    def _fitting(self, values: Vector) -> Rows:
         """Return as many entries of a message as there is room for beside the own one.
 
         There may be more entries than agents, one more for every memory that was lost. The rest
         comes later.
         """
-        rows, room = self.machine.rows(values), max(1, room - 1)
+        rows, room = self.machine.rows(values), max(1, self.claims.max_agents - 1)
         if len(rows) <= room:
             return rows
         rows = np.roll(rows, -self.replica.rounds * room, axis=0)  # all get their turn
         self.machine.postpone(rows[room:, 0])
         return rows[:room]
-
-    def _plain(self, values: Vector, room: int) -> Vector:
-        """Return a message with the own entry, or without it as long as it may be an older one."""
-        rows = self._fitting(values, room)
-        others = rows[rows[:, 0] != self.machine.number]
-        own = [self._own()] if self._is_sure else []
-        return with_rows(values, np.concatenate([*others, *own, []]))
-
-
-_LATER = Proven(b"", np.inf, b"")
-"""An entry that nobody has shown, of more pulls than are known."""

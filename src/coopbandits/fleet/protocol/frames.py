@@ -1,14 +1,13 @@
-"""The wire format, version 2: frames with a fixed header and a body. No I/O happens here.
+"""The wire format: frames with a fixed header and a body. No I/O happens here.
 
 A header is 40 bytes, little-endian: magic number, version, kind, flags, number of arms, length of
 the body, bandit, epoch, round, incarnation. A vector is sent as raw float64. One longer than the
 largest body is split: all parts but the last are full and have the flag `MORE`. Greetings and
 refusals are msgpack maps.
 
-What later versions add is skipped by older readers: unknown names in a greeting or refusal, named
-fields in front of a vector (flag `FIELDS`), and kinds of frames with the flag `OPTIONAL`. HELLO and
-BYE keep the form of version 2 for ever, so that any two agents can tell each other which versions
-they speak.
+An agent speaks one version of the protocol and refuses all others. Readers skip unknown names in a
+greeting or refusal, unknown fields in front of a vector (flag `FIELDS`), and unknown kinds of
+frames with the flag `OPTIONAL`, so a release can add these without a new version.
 """
 
 from __future__ import annotations
@@ -26,10 +25,8 @@ from coopbandits.fleet.overlay.messages import Message
 from coopbandits.fleet.overlay.messages import encode as encode_message
 
 MAGIC = 0xB4CB
-VERSION = 2
-"""The version of all frames written here, and the oldest one read."""
-VERSIONS = (VERSION, VERSION)
-"""The lowest and the highest version spoken; both ends use the highest that both speak."""
+VERSION = 1
+"""The version of all frames written and read here."""
 MORE = 1
 """Another part of the same vector follows."""
 SILENT = 2
@@ -115,7 +112,6 @@ class Door(NamedTuple):
 NO_DOOR = Door()
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-Version = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
 class Hello(msgspec.Struct, frozen=True):
@@ -129,12 +125,8 @@ class Hello(msgspec.Struct, frozen=True):
         Hash of the settings that all agents of a cluster must share.
     degree : int
         Number of the agent's neighbours.
-    versions : (int, int)
-        The lowest and the highest version of the protocol that it speaks.
     memory : int
         Which memory it has: another one if its journal was lost or is older than what it told.
-    entry : int
-        The number under which its own pulls are flooded.
     heard : (int, int, int)
         The receiver's message that it heard last: of which memory and incarnation, and its number.
     api_port, api_secure : int and bool
@@ -151,9 +143,7 @@ class Hello(msgspec.Struct, frozen=True):
     cluster: Annotated[str, msgspec.Meta(max_length=255)]
     configuration: Annotated[str, msgspec.Meta(max_length=255)]
     degree: Count
-    versions: tuple[Version, Version] = VERSIONS
     memory: Count = 0
-    entry: Count = 0
     heard: tuple[Count, Count, Count] = (0, 0, 0)
     api_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     api_secure: bool = False
@@ -178,7 +168,7 @@ class Greeting(msgspec.Struct, frozen=True):
         Of the settings without which agents cannot talk about it.
     arms : bytes
         The ids of its arms, one after the other, in the order of the sender's vectors.
-    memory, entry, heard : int, int and (int, int, int)
+    memory, heard : int and (int, int, int)
         As in HELLO, of this bandit.
     ask : bool
         Whether the receiver is to say the same.
@@ -188,7 +178,6 @@ class Greeting(msgspec.Struct, frozen=True):
     digest: Annotated[str, msgspec.Meta(max_length=64)]
     arms: bytes
     memory: Count = 0
-    entry: Count = 0
     heard: tuple[Count, Count, Count] = (0, 0, 0)
     ask: bool = False
 
@@ -263,7 +252,7 @@ class BanditFrame(msgspec.Struct, frozen=True):
 
 
 class MembersFrame(msgspec.Struct, frozen=True):
-    """What is told of members, where agents find each other; others skip it."""
+    """What is told of members, where agents find each other."""
 
     stamp: Stamp
     message: Message
@@ -283,8 +272,8 @@ def encode_bye(stamp: Stamp, reason: str) -> bytes:
 
 
 def encode_greeting(stamp: Stamp, greeting: Greeting) -> bytes:
-    """Return a greeting about one bandit, which is skipped by who knows no such thing."""
-    return _frame(BANDIT, OPTIONAL, stamp, msgspec.msgpack.encode(greeting))
+    """Return a greeting about one bandit."""
+    return _frame(BANDIT, 0, stamp, msgspec.msgpack.encode(greeting))
 
 
 def encode_beat(stamp: Stamp) -> bytes:
@@ -293,13 +282,13 @@ def encode_beat(stamp: Stamp) -> bytes:
 
 
 def encode_document(stamp: Stamp, body: bytes) -> bytes:
-    """Return news of the cluster's document, which who does not know of documents skips."""
-    return _frame(DOCUMENT, OPTIONAL, stamp, body)
+    """Return news of the cluster's document."""
+    return _frame(DOCUMENT, 0, stamp, body)
 
 
 def encode_members(stamp: Stamp, message: Message) -> bytes:
-    """Return a message about members, which who has a list of neighbours skips."""
-    return _frame(MEMBERS, OPTIONAL, stamp, encode_message(message))
+    """Return a message about members."""
+    return _frame(MEMBERS, 0, stamp, encode_message(message))
 
 
 def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = None) -> bytes:
@@ -343,12 +332,6 @@ def encode_plain(form: Form, round_: int, values: Vector) -> bytes:
 def _frame(kind: int, flags: int, stamp: Stamp, body: bytes) -> bytes:
     arms, when = stamp.num_arms, (stamp.epoch, stamp.round, stamp.incarnation)
     return HEADER.pack(MAGIC, VERSION, kind, flags, arms, len(body), stamp.bandit, *when) + body
-
-
-def common_version(theirs: tuple[int, int], own: tuple[int, int] = VERSIONS) -> int | None:
-    """Return the highest version that both ends speak; None if there is none."""
-    highest = min(theirs[1], own[1])
-    return highest if highest >= max(theirs[0], own[0]) else None
 
 
 def printable(text: str) -> str:

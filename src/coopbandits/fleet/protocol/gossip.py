@@ -284,7 +284,7 @@ class RobustGossip(Gossip):
         entries, replica = self.entries, self.replica
         proofs: tuple[Any, ...] = ()
         if entries is not None:
-            proofs = entries.book.fresh(replica) if entries.book is not None else ()
+            proofs = entries.book.fresh(replica)
             inbox = entries.with_orders(inbox) if entries.orders else inbox
         tick = self._aged = self.claims.ticks(now)
         if not self._end_round(inbox, *proofs, tick=tick):
@@ -292,7 +292,7 @@ class RobustGossip(Gossip):
         if gone:
             self.let_go(gone)
         if entries is not None:
-            if entries.settle(now):
+            if entries.settle():
                 self.greet_again("it counts under another number now")
             entries.publish(now)
         for j, peer in self.peers.items():
@@ -311,12 +311,12 @@ class RobustGossip(Gossip):
 
     def is_told(self, since: int) -> bool:
         """Return the same; where messages have authors, neighbours acknowledge them."""
-        return super().is_told(since) if self.entries is None else self.entries.is_told(since)
+        return super().is_told(since) if self.entries is None else self.entries.is_told
 
     def note_told(self) -> None:
         """Note the same; what is signed was counted before."""
         entries = self.entries
-        if entries is None or entries.notary is None:
+        if entries is None:
             super().note_told()
         elif self._has_arrived(entries.published_at):
             self.told = entries.published_of

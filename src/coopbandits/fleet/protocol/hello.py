@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.protocol.frames import VERSIONS, HelloFrame, common_version
+from coopbandits.fleet.protocol.frames import HelloFrame
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.settings import BANDIT, NodeSettings
 
@@ -11,13 +11,6 @@ from coopbandits.fleet.protocol.settings import BANDIT, NodeSettings
 def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
     """Refuse all but the expected neighbour, of the same cluster, epoch and configuration."""
     hello, stamp = frame.hello, frame.stamp
-    if common_version(hello.versions) is None:
-        newer = hello.versions[0] > VERSIONS[1]
-        raise InputError(
-            f"{peer.name} speaks {told_versions(hello.versions)} of the protocol, but "
-            f"{settings.node} {told_versions(VERSIONS)}; upgrade coopbandits on "
-            f"{settings.node if newer else peer.name}"
-        )
     for what, theirs, own in (
         ("id", hello.node, peer.name),
         ("cluster", hello.cluster, settings.cluster),
@@ -35,12 +28,6 @@ def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
             f"{peer.name} has incarnation {stamp.incarnation}, but {peer.incarnation} was seen: "
             "an older process still runs, or a clock went back"
         )
-
-
-def told_versions(versions: tuple[int, int]) -> str:
-    """Return a range of versions in words."""
-    low, high = versions
-    return f"version {low}" if low == high else f"versions {low} to {high}"
 
 
 def short(value: str | int) -> str:

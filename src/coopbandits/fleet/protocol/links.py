@@ -208,8 +208,7 @@ class LinkedNode(ABC):
         memory, entries = self.replica.journal.origin["word"], self.gossip.entries
         more = {"memory": memory}
         if entries is not None:
-            more = {"memory": entries.memory, "entry": entries.machine.number}
-            more |= {"heard": self.gossip.last_of(peer)}
+            more = {"memory": entries.memory, "heard": self.gossip.last_of(peer)}
         more |= self.door_of(peer.name)._asdict() | self.spread.greeting()
         if self.members is not None:
             more |= self.members.greeting(peer.name)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.protocol.decoder import Decoder
-from coopbandits.fleet.protocol.frames import NO_DOOR, VERSION, Door, HelloFrame, common_version
+from coopbandits.fleet.protocol.frames import NO_DOOR, Door, HelloFrame
 
 FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused", "skipped")
 """The kinds of frames counted per neighbour."""
@@ -19,10 +19,6 @@ class Greeted(Protocol):
     @property
     def memory(self) -> int:
         """Which memory the sender has."""
-
-    @property
-    def entry(self) -> int:
-        """The number of its own entry."""
 
     @property
     def heard(self) -> tuple[int, int, int]:
@@ -45,14 +41,12 @@ class Peer:
         Whether its HELLO over this link was accepted.
     closing : bool
         Whether the link is about to go down, and nothing more is read from it.
-    version : int
-        The version of the protocol that both ends speak on this link.
     incarnation : int
         Which start of the neighbour's process this is.
     heard_round, heard_start : int
         The round of its last message, and the incarnation that sent it.
-    memory, entry : int
-        Which memory it has, and the number of its own entry; 0 before it has told.
+    memory : int
+        Which memory it has; 0 before it has told.
     first_sent, acked : int
         The first own message over this link, and the last that it acknowledged over this link.
     former : int
@@ -82,12 +76,10 @@ class Peer:
     decoder: Decoder | None = None
     met: bool = False
     closing: bool = False
-    version: int = VERSION
     incarnation: int = 0
     heard_round: int = 0
     heard_start: int = 0
     memory: int = 0
-    entry: int = 0
     first_sent: int = 0
     acked: int = 0
     former: int = 0
@@ -110,7 +102,6 @@ class Peer:
     def meet(self, frame: HelloFrame, now: float) -> None:
         """Note what an accepted HELLO tells."""
         self.met, self.incarnation, self.last_heard = True, frame.stamp.incarnation, now
-        self.version = common_version(frame.hello.versions) or VERSION
         self.door = Door(frame.hello.api_port, frame.hello.api_secure)
 
     def answered(self, values: Vector, arrived: float) -> Vector:

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
-from coopbandits.core.aggregate.entries import AUTHORED, AUTHORS, Attributed, Rows, author_of
+from coopbandits.core.aggregate.entries import AUTHORS, Attributed, Rows, author_of
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary, pack, unpack
 from coopbandits.fleet.protocol.frames import Fields
@@ -72,15 +71,10 @@ class ProofBook:
         Returns the number of any name.
     interval : float
         Seconds between two versions that an author may sign.
-    claims : Claims
-        Is told whose the numbers without an author are.
     """
 
-    def __init__(
-        self, notary: Notary, number_of: Callable[[str], int], interval: float, claims: Claims
-    ) -> None:
+    def __init__(self, notary: Notary, number_of: Callable[[str], int], interval: float) -> None:
         self.notary, self.number_of, self.interval = notary, number_of, interval
-        self.claims = claims
         self.known: dict[float, Proven] = {}
         self._numbers: dict[float, set[float]] = {}  # of what is known, by author
         self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
@@ -108,8 +102,6 @@ class ProofBook:
             if self.notary.holds(held.tobytes(), proof):
                 (version,) = machine.versions(held[None])
                 self._keep(number, author, Proven(held.tobytes(), version, proof))
-            elif number < AUTHORED:  # of more pulls than were believed; its owner is the same
-                self.claims.owners.setdefault(float(number), float(author))
 
     def _needed(self, replica: Replica) -> list[bytes]:
         """Return the certificates behind the proofs that the journal has."""
@@ -171,14 +163,8 @@ class ProofBook:
         name = self.notary.author(proof)
         return None if name is None else self.number_of(name) % AUTHORS
 
-    def author_of(self, number: float) -> float:
-        """Return whose entry a number is."""
-        return self.claims.owners.get(number, author_of(number))
-
     def check(self, number: float, entry: bytes, proof: bytes, now: float) -> bool | None:
         """Return whether the author of an entry has signed it; None if it is to be tried later.
-
-        A number of version 0.1 has no author: it is that of whoever signs it first.
 
         Raises
         ------
@@ -188,11 +174,9 @@ class ProofBook:
         author = self.author(proof)
         if author is None:
             raise ForgedError("an entry signed with a certificate that was never sent")
-        if number >= AUTHORED and author_of(number) != author:
+        if author_of(number) != author:
             raise ForgedError(f"an entry of agent {number:.0f}, signed by another")
-        if self.claims.owners.get(number, author) != author:
-            return False
-        if number not in self.known and not self._has_room(author, number):
+        if number not in self.known and len(self._numbers.get(author, ())) >= MAX_NUMBERS:
             return False
         left, since = self._budgets.get(author, (BURST, now))
         left = min(BURST, left + 2.0 * (now - since) / self.interval)
@@ -200,15 +184,6 @@ class ProofBook:
         if left >= 1.0 and not self.notary.holds(entry, proof):
             raise ForgedError(f"an entry of agent {number:.0f} that it has not signed")
         return True if left >= 1.0 else None
-
-    def _has_room(self, author: int, number: float) -> bool:
-        """Return whether an author may have another number.
-
-        Of those of version 0.1 it has one: who counts agents cannot see whose they are.
-        """
-        have = self._numbers.get(author, set())
-        is_first = number >= AUTHORED or min(have, default=AUTHORED) >= AUTHORED
-        return is_first and len(have) < MAX_NUMBERS
 
     def add(self, number: float, told: Proven) -> None:
         """Keep an entry that was checked."""
@@ -218,9 +193,6 @@ class ProofBook:
         self._fresh[int(number)] = told.proof
 
     def _keep(self, number: float, author: int, told: Proven) -> None:
-        if number < AUTHORED and number not in self.claims.owners:
-            self.claims.forget(number)
-            self.claims.owners[number] = float(author)
         self.known[number] = told
         self._numbers.setdefault(author, set()).add(number)
 

@@ -142,10 +142,9 @@ class Talk:
     def greeting(self, peer: Peer, *, ask: bool) -> bytes:
         """Return what a neighbour is told of this bandit before anything else."""
         entries, word = self.gossip.entries, self.replica.journal.origin["word"]
-        told = (word, 0, (0, 0, 0))
+        told = (word, (0, 0, 0))
         if entries is not None:
-            heard = self.gossip.last_of(self.peers[peer.number])
-            told = (entries.memory, entries.machine.number, heard)
+            told = (entries.memory, self.gossip.last_of(self.peers[peer.number]))
         bandit, arms = self.bandit, pack_arms(self.replica.arms)
         greeting = Greeting(bandit.name, bandit.digest, arms, *told, ask)
         return encode_greeting(self._stamp(self.replica.rounds), greeting)

@@ -144,9 +144,8 @@ class Strange:
         strange = set(self.arms)
         kept = [at for at, row in enumerate(rows) if not self._pulled_in(row) & strange]
         try:
-            proofs = read_proofs(fields, len(rows)) if fields.proofs else []
+            proofs = read_proofs(fields, len(rows))
         except InputError:
             return values, fields  # which is told when it is read
-        if proofs:
-            fields = write_proofs([proofs[at] for at in kept], fields.certificates)
+        fields = write_proofs([proofs[at] for at in kept], fields.certificates)
         return with_rows(values, np.array([rows[at] for at in kept])), fields

@@ -121,7 +121,7 @@ class Bandits:
         for number in sorted(kept.keys() | journal.told.keys()):
             state, events = kept.get(number), journal.told.get(number, [])
             self.replicas[number] = self._open(number, state, events)
-            self.active[number] = _active(state or {}, events, self.replicas[number])
+            self.active[number] = _active(state, events)
         self.incarnation = max((each.incarnation for each in self.replicas.values()), default=0)
         for replica in self.replicas.values():
             replica.incarnation = self.incarnation
@@ -243,16 +243,12 @@ class Bandits:
         return {"bandits": states}
 
 
-def _active(state: dict[str, Any], events: Iterable[Event], replica: Replica) -> set[int]:
-    """Return the arms that were declared last; all with a name where an older journal is silent.
-
-    Those that neighbours told of have no names.
-    """
+def _active(state: dict[str, Any] | None, events: Iterable[Event]) -> set[int]:
+    """Return the arms that were declared last; those that neighbours told of have no names."""
     declared = [each for each in events if isinstance(each, Declared) and all(each.arms.values())]
     if declared:
         return set(declared[-1].arms)
-    named = (arm for arm, name in replica.arms.items() if name)
-    return set(state.get("active", named))
+    return set() if state is None else set(state["active"])
 
 
 def _says_more(declared: Declared, replica: Replica) -> bool:

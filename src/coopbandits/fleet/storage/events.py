@@ -47,7 +47,7 @@ class Spoke(msgspec.Struct, frozen=True):
 class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
     """A round ended with these messages, float64 values by the sender's number.
 
-    Where entries are signed, with proofs of those that are new, by their numbers, and the
+    With flooding also with proofs of entries that are new, by their numbers, and the
     certificates behind them. Where agents forget, with the time in ticks.
     """
 

@@ -5,8 +5,8 @@ are the events since (`records.py` has the format). Opening reads the snapshot a
 agent is a state machine, so replaying them restores it exactly. Once the events far outgrow the
 snapshot, a new file with a new snapshot replaces the old one.
 
-Opening writes nothing. The first snapshot replaces the file, once what would be lost with the old
-one is kept beside it: the bytes that a crash left at its end, or the whole of an older format.
+Opening writes nothing. The first snapshot replaces the file, once the bytes that a crash left at
+the end of the old one are kept beside it.
 
 With durability "power", events can share a sync. A committer then gathers them in batches: it takes
 one, writes it in another thread, and reports what became of it. An event takes effect when it is
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.storage import events, records, version1
+from coopbandits.fleet.storage import events, records
 from coopbandits.fleet.storage.disk import Disk, DiskError, DoubtError
 from coopbandits.fleet.storage.events import KINDS, Adopted, Event
 
@@ -124,8 +124,6 @@ class Journal:
         Whether nothing has been written since it was opened.
     torn : int
         Bytes at the end that a crash left behind, which the first snapshot cuts off.
-    converts : bool
-        Whether the file is of an older format, which the first snapshot converts.
     appended, stored : int
         How many events were gathered for a committer, and how many of these are on disk.
     setback : DiskError or None
@@ -147,8 +145,7 @@ class Journal:
         self.setback: DiskError | None = None
         self.long_bytes, self.long_growth = COMPACT_BYTES, COMPACT_GROWTH
         self._rewrite: Rewrite | None = None
-        self.torn, self.converts = 0, False
-        self._keep: dict[str, bytes] = {}
+        self._cut = b""
         self._gathered: list[bytes] = []
         self._together: list[bytes] | None = None
         self._held: list[Event] = []
@@ -156,19 +153,13 @@ class Journal:
         self._snapshot_size = self._events_size = self._file_size = 0
         data = disk.read()
         self.is_new = data is None
-        self.origin = origin
+        self.origin, self.torn = origin, 0
         if data is not None:
             self._file_size = len(data)
             self._read(data, identity)
         self._head = msgspec.msgpack.encode(records.Head(identity, self.origin))
 
     def _read(self, data: bytes, identity: dict[str, Any]) -> None:
-        if data.startswith(version1.MAGIC):
-            old = version1.read_version1(data)
-            check_identity(old.head.identity, identity)
-            self.origin, self.snapshot, self.told = old.head.origin, old.snapshot, {0: old.events}
-            self._keep["v1"], self.torn, self.converts = data, len(data) - old.end, True
-            return
         found = records.read_records(data)
         if [record.kind for record in found.records[:2]] != [records.HEAD, records.SNAPSHOT]:
             raise records.damaged(found.end, len(data))  # they are written at once
@@ -185,9 +176,8 @@ class Journal:
             else:
                 self.told.setdefault(record.bandit, []).append(event)
         self._sequence = found.sequence
-        self.torn = len(data) - found.end
-        if self.torn:
-            self._keep["cut"] = data[found.end :]
+        self._cut = data[found.end :]
+        self.torn = len(self._cut)
 
     @property
     def events(self) -> list[Event]:
@@ -349,9 +339,9 @@ class Journal:
 
     def prepare(self, rewrite: Rewrite) -> None:
         """Write the new file beside the old one, in any thread."""
-        for name in list(self._keep):
-            self.disk.keep(name, self._keep[name])
-            del self._keep[name]
+        if self._cut:
+            self.disk.keep("cut", self._cut)
+            self._cut = b""
         self.disk.prepare(rewrite.data)
 
     def switch(self, rewrite: Rewrite) -> None:
@@ -428,8 +418,6 @@ def decode_record(record: records.Record, kind: type[T]) -> T:
 
 def read_identity(data: bytes) -> dict[str, Any]:
     """Return whose journal some data are, and what it was written with."""
-    if data.startswith(version1.MAGIC):
-        return version1.read_version1(data).head.identity
     found = records.read_records(data)
     if not found.records or found.records[0].kind != records.HEAD:
         raise records.damaged(found.end, len(data))

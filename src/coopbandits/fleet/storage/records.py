@@ -31,7 +31,7 @@ import msgspec
 from coopbandits.core.errors import InputError
 
 MAGIC = b"CBJOURNL"
-VERSION = 2
+VERSION = 1
 MARKED = 1
 """Flag of a file: batches end in marks."""
 
@@ -73,8 +73,9 @@ class Head(msgspec.Struct):
     origin: dict[str, int]
 
     def __post_init__(self) -> None:
-        if "word" not in self.origin:
-            raise ValueError("Object missing required field `word`")
+        for name in ("word", "number"):
+            if name not in self.origin:
+                raise ValueError(f"Object missing required field `{name}`")
 
 
 class Contents(NamedTuple):
@@ -154,7 +155,7 @@ def read_file_header(data: bytes) -> bool:
     _, version, flags = FILE_HEADER.unpack_from(data)
     if version != VERSION:
         raise InputError(
-            f"the journal has format {version}, and this version reads formats 1 and {VERSION}; "
+            f"the journal has format {version}, and this version reads format {VERSION}; "
             "install the version that wrote it, or a later one"
         )
     return bool(flags & MARKED)

@@ -11,7 +11,6 @@ belongs to the journal.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
@@ -444,13 +443,9 @@ class Replica:
             fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
             self.agent = fresh
 
-    def _known_choices(self) -> list[int]:
-        """Return choices by arm where a snapshot has not counted them: without expired tickets."""
-        waiting = Counter(ticket.arm for ticket in self.tickets.open.values())
-        return [int(count) + waiting[arm] for arm, count in enumerate(self.own_counts)]
-
     def export(self) -> dict[str, Any]:
         """Return all that is remembered, for a snapshot."""
+        declared = self.declared
         return {
             "incarnation": self.incarnation,
             "neighbors": sorted(self.agent.view.neighbor_weights),
@@ -470,32 +465,29 @@ class Replica:
             "since": self._observed_since,
             "proofs": self.proofs,
             "certificates": self.certificates,
-            **({} if self.declared is None else self._declaration(self.declared)),
+            "declared": declared
+            and {"name": declared.name, "shared": declared.shared, "arms": self.arms},
+            "purged": sorted(self.purged),
         }
-
-    def _declaration(self, declared: Declared) -> dict[str, Any]:
-        told = {"name": declared.name, "shared": declared.shared, "arms": self.arms}
-        return {"declared": told, **({"purged": sorted(self.purged)} if self.purged else {})}
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.incarnation = max(self.incarnation, state["incarnation"] + 1)
         self.degrees = state["degrees"]
-        if "declared" in state:
+        if state["declared"] is not None:
             self.declared = Declared(**state["declared"])
             self.arms = dict(self.declared.arms)
-            self.purged = set(state.get("purged", ()))
+            self.purged = set(state["purged"])
         self.agent = self._fresh_agent(state["neighbors"])
         self.agent.restore_state(state["agent"])
         self.tickets.restore_state(state["tickets"])
         self.own_counts = np.array(state["own_counts"], dtype=np.int64)
-        self.own_choices = np.array(state.get("own_choices", self._known_choices()), dtype=np.int64)
+        self.own_choices = np.array(state["own_choices"], dtype=np.int64)
         self.own_sums = np.array(state["own_sums"], dtype=np.float64)
         self.rounds, self.spoken = state["rounds"], state["spoken"]
         self.sent = {
             r: {j: None if m is None else np.frombuffer(m) for j, m in messages.items()}
             for r, messages in state["sent"].items()
         }
-        self.proofs = state.get("proofs", {})
-        self.certificates = state.get("certificates", [])
+        self.proofs, self.certificates = state["proofs"], state["certificates"]
         self._spoken_state = state["before"]
         self._observed_since = [tuple(told) for told in state["since"]]

@@ -188,15 +188,14 @@ class Tickets:
             "starts": [list(start) for start in self.starts],
             "open": self.open,
             "settled": self.settled,
-            **({"contexts": self.contexts} if self.contexts else {}),
+            "contexts": self.contexts,
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
         """Continue from an exported state."""
         self.next_number = state["next_number"]
-        if "starts" in state:  # format 1 had none: the first nonce is that of all its tickets
-            self.starts = [Start(*start) for start in state["starts"]]
+        self.starts = [Start(*start) for start in state["starts"]]
         self.open = {number: OpenTicket(*ticket) for number, ticket in state["open"].items()}
         self.settled = {number: Settled(*reward) for number, reward in state["settled"].items()}
         self._order = deque(self.settled)
-        self.contexts = state.get("contexts", {})
+        self.contexts = state["contexts"]

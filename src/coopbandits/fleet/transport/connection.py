@@ -2,15 +2,14 @@
 
 The dialling end waits for one byte, which the other end sends once it has accepted the dialler. In
 TLS 1.3 the handshake is over for the dialling end before its certificate has been checked, so
-without that byte it would mistake a refusal for a link that came up and broke. Without TLS, and
-where it may find out only now whom it has dialled, the dialling end first sends its id, preceded by
-its length as one byte: by then it has decided to go on.
+without that byte it would mistake a refusal for a link that came up and broke. Where the dialling
+end learns only now who has answered, it first sends its id, preceded by its length as one byte: by
+then it has decided to go on.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from typing import Protocol
 
@@ -32,7 +31,7 @@ class Links(Protocol):
     connections: set[Connection]
     """The open connections."""
     says_name: bool
-    """Whether diallers say who they are over TLS, too."""
+    """Whether diallers send their id."""
 
     def objection(self, name: str, *, dialled: bool) -> str | None:
         """Return why whoever dialled, or was dialled, is refused; None if it is accepted."""
@@ -88,14 +87,11 @@ class Connection:
         self._heard = b""
         self._reason = ""
 
-    def open(self, sock: socket.socket) -> None:
-        """Start: check the certificate or, without TLS, send the own id."""
+    def open(self, sock: ssl.SSLSocket) -> None:
+        """Start: check the certificate."""
         self.stream = Stream(sock, self)
         self.links.connections.add(self)
-        if isinstance(sock, ssl.SSLSocket):
-            self._prove(sock, self.stream)
-        elif self.dialled:
-            self._say_name(self.stream)
+        self._prove(sock, self.stream)
 
     def _say_name(self, stream: Stream) -> None:
         name = self.links.node.encode()
@@ -159,7 +155,7 @@ class Connection:
             return self.refuse("it sent something else than its name")
         if len(self._heard) == length + 1 and self.stream is not None:
             name = self._heard[1:].decode("ascii", "replace")
-            if self.links.says_name and name != self.who:
+            if name != self.who:
                 return self.refuse(f"it says that it is {name!r}")
             return self._admit(name, self.stream)
         return None

@@ -18,15 +18,14 @@ log = logging.getLogger(__name__)
 
 
 async def establish(
-    connection: Connection, sock: socket.socket, credentials: Credentials | None, timing: Timing
+    connection: Connection, sock: socket.socket, credentials: Credentials, timing: Timing
 ) -> None:
     """Bring a connection up or give it up; the outcome is reported as an event."""
     try:
         async with asyncio.timeout(timing.handshake):
             tune(sock, timing.user_timeout)
-            if credentials is not None:
-                sock = await secured(sock, credentials, connection.dialled)
-            connection.open(sock)
+            sock = secure = await secured(sock, credentials, connection.dialled)
+            connection.open(secure)
             await connection.settled.wait()
     except OSError as error:
         connection.refuse(f"no handshake ({reason_of(error)})")

@@ -22,7 +22,9 @@ SECONDS = 0.005
 class Readable(Protocol):
     """A stream."""
 
-    sock: socket.socket
+    @property
+    def sock(self) -> socket.socket:
+        """What is read."""
 
     def read(self) -> bool:
         """Take one record, and return whether there was one."""

@@ -32,8 +32,7 @@ class OpenTransport(TcpTransport):
     Parameters
     ----------
     node, listen, credentials, settings
-        As for `TcpTransport`; there is no way to do without credentials, since whoever calls has
-        to prove its id.
+        As for `TcpTransport`.
     """
 
     says_name = True

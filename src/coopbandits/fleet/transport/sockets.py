@@ -22,8 +22,8 @@ def require_loopback(addresses: Iterable[Address]) -> None:
     for address in addresses:
         if not address.is_loopback:
             raise InputError(
-                f"the address {address} is not on the loopback interface, and there is no "
-                "TLS; make certificates with `coopbandits certs`, or use 127.0.0.1"
+                f"the address {address} is not on the loopback interface, and there is no [tls]; "
+                "make certificates with `coopbandits certs`, or use 127.0.0.1"
             )
 
 

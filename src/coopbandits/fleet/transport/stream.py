@@ -1,7 +1,6 @@
-"""Bytes over one connected socket, with or without TLS, driven by the event loop.
+"""Bytes over one connected TLS socket, driven by the event loop.
 
-An `ssl.SSLSocket` is read and written by the same calls as any other socket, so one class serves
-both. A callback handles at most one TLS record; if more has arrived, the loop calls again after all
+A callback handles at most one TLS record; if more has arrived, the loop calls again after all
 others had their turn. A stream that is held is read when somebody asks: see `held.py`.
 """
 
@@ -40,7 +39,7 @@ class Stream:
 
     Parameters
     ----------
-    sock : socket
+    sock : SSLSocket
         Connected, non-blocking, after its handshake. The stream closes it.
     user : User
         Receives the callbacks.
@@ -51,7 +50,7 @@ class Stream:
         Bytes queued.
     """
 
-    def __init__(self, sock: socket.socket, user: User) -> None:
+    def __init__(self, sock: ssl.SSLSocket, user: User) -> None:
         self.sock, self.user = sock, user
         self.waiting = 0
         self._queue: deque[bytes] = deque()
@@ -154,17 +153,16 @@ class Stream:
         Closing a socket with unread bytes resets the connection, which may discard what was sent.
         """
         try:
-            if isinstance(self.sock, ssl.SSLSocket):
-                self._notify_close(self.sock)
+            self._notify_close()
             self.sock.shutdown(socket.SHUT_WR)
         except ssl.SSLWantWriteError:
             self._block()
         except OSError as error:
             self._fail(error)
 
-    def _notify_close(self, sock: ssl.SSLSocket) -> None:
+    def _notify_close(self) -> None:
         try:
-            sock.unwrap()
+            self.sock.unwrap()
         except ssl.SSLWantWriteError:
             raise
         except ssl.SSLError:  # the other end has not sent its close_notify yet

@@ -46,9 +46,8 @@ class TcpTransport(Transport):
         Where to listen; port 0 lets the system choose, see `address`.
     neighbors : mapping
         Addresses of the neighbours by id. Host names are looked up at every attempt.
-    credentials : Credentials or None
-        The agent's certificate. Without one, anybody can claim to be anybody: this is for trying
-        things out, and requires all addresses to be on the loopback interface.
+    credentials : Credentials
+        The agent's certificate.
     timing : Timing
         Timeouts and pauses.
     uniform : callable
@@ -59,8 +58,8 @@ class TcpTransport(Transport):
     Raises
     ------
     InputError
-        The agent is its own neighbour, or there are no credentials and an address is not a
-        loopback one.
+        The agent is its own neighbour, or the credentials are good for loopback addresses only and
+        there is another.
     """
 
     says_name = False
@@ -70,7 +69,7 @@ class TcpTransport(Transport):
         node: str,
         listen: Address,
         neighbors: Mapping[str, Address],
-        credentials: Credentials | None,
+        credentials: Credentials,
         *,
         timing: Timing | None = None,
         uniform: Callable[[], float] = chance,
@@ -78,7 +77,7 @@ class TcpTransport(Transport):
     ) -> None:
         if node in neighbors:
             raise InputError(f"agent {node!r} is listed as its own neighbour; remove it")
-        if credentials is None:
+        if credentials.loopback_only:
             require_loopback([listen, *neighbors.values()])
         self.node, self.address, self.neighbors = node, listen, dict(neighbors)
         self.credentials = credentials
@@ -140,7 +139,7 @@ class TcpTransport(Transport):
 
     def move(self, peer: str, address: Address) -> None:
         """Dial a neighbour at another address from the next attempt on."""
-        if self.credentials is None:
+        if self.credentials.loopback_only:
             require_loopback([address])
         self.neighbors[peer] = address
 
