@@ -51,6 +51,7 @@ def test_make_check_runs_these_tools() -> None:
         assert f"$(BIN)/{tool}" in recipe
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(
     ("line", "rule"),
     [
@@ -80,6 +81,7 @@ def test_ruff_format(tree: Path) -> None:
     assert "spoiled.py" in output
 
 
+@pytest.mark.slow
 def test_mypy_is_strict(tree: Path) -> None:
     path = tree / "spoiled.py"
     path.write_text("def good(x: int) -> int:\n    return x\n", encoding="utf-8")
@@ -98,6 +100,7 @@ def test_mypy_is_strict(tree: Path) -> None:
         assert rule in output
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(
     ("module", "line", "broken"),
     [

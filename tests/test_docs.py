@@ -105,6 +105,7 @@ def test_readme_code_is_the_first_example() -> None:
     assert list(map(ast.dump, body)) == list(map(ast.dump, ast.parse(code).body))
 
 
+@pytest.mark.slow
 def test_tutorial_runs_and_prints_what_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_tutorial_runs_and_prints_what_it_shows(
     assert ran >= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", SHOWING, ids=name_of)
 def test_pages_print_what_they_show(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -151,6 +153,7 @@ def test_the_own_problem_is_named_as_its_page_says(
     sys.modules.pop("shop")
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 @pytest.mark.parametrize("page", RUN_HERE, ids=name_of)
 def test_code_of_a_page_runs_and_prints_what_its_comments_say(

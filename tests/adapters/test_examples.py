@@ -29,6 +29,7 @@ def test_a_team_of_pettingzoo_loses_what_our_policy_loses() -> None:
     assert len(set(team)) == 3
 
 
+@pytest.mark.slow
 def test_an_agent_of_gymnasium_gains_by_watching_its_neighbours() -> None:
     alone, watching = (
         float(line.split(":")[1]) for line in printed_by("gymnasium_agent").splitlines()
@@ -43,6 +44,7 @@ def test_learners_of_others_play_beside_ours() -> None:
         assert re.search(rf"^.*{re.escape(policy)}.*\d", text, re.MULTILINE), text
 
 
+@pytest.mark.slow
 def test_names_of_igraph_are_names_of_agents() -> None:
     text = printed_by("igraph_network")
     assert text.startswith("('Lyon', 'Turin'")

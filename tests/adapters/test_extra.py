@@ -21,6 +21,7 @@ def test_unknown_names_are_attribute_errors() -> None:
     assert dir(adapters) == sorted(adapters.__all__)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(
     ("statement", "library", "missing", "extra"),
     [

@@ -35,6 +35,7 @@ def test_gymnasium_accepts_rewards_without_bounds() -> None:
     check_env(env.unwrapped)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize(
     "policy", [cb.DDUCB(), cb.TreeTS(), cb.GossipTS(), cb.UCBNetwork()], ids=str

@@ -46,6 +46,7 @@ def arms_of(policy: cb.Policy, seed: int = SEED) -> np.ndarray[Any, np.dtype[np.
     return found
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("policy", LEARNERS, ids=lambda policy: policy.spelling)
 def test_a_run_is_a_function_of_its_seed(policy: cb.Policy) -> None:
     played = arms_of(policy)
@@ -104,6 +105,7 @@ def test_the_reference_engine_plays_them_unasked(capsys: pytest.CaptureFixture[s
     assert "mabwiser:learner=UCB1" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "coopbandits", "simulate", "--graph", "path:2", "--horizon", "20",

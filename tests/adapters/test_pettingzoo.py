@@ -31,6 +31,7 @@ def test_pettingzoo_accepts_it(world: tuple[Any, Any], settings: dict[str, Any])
     parallel_seed_test(lambda: ParallelBanditEnv(*world, horizon=HORIZON, **settings))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("world", WORLDS[:2], ids=["cycle", "star"])
 def test_rewards_are_those_of_a_simulation(world: tuple[Any, Any], shuffle: bool) -> None:

@@ -30,6 +30,7 @@ def test_cases_are_told_apart_and_can_be_set_up() -> None:
     assert {case.threads for case in engine.CASES} == {1}
 
 
+@pytest.mark.slow
 def test_own_indices_are_timed_compiled() -> None:
     """The slow engine would play them too, and the figures would say nothing."""
     indices = {case.policy.partition("*")[2] for case in engine.CASES if "parts:" in case.policy}
@@ -80,6 +81,7 @@ def test_peak_memory_is_in_megabytes() -> None:
     del ballast
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one core")
 def test_time_threads() -> None:
     speed_up = engine.time_threads(TINY, repeats=1)

@@ -38,6 +38,7 @@ def without_wrk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_wrk")
 def test_all_rows_are_there_beside_another_version() -> None:
     parts = list(time_load(TINY, HERE))

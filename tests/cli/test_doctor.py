@@ -86,6 +86,7 @@ def test_broken_libraries(tmp_path: Path) -> None:
         assert "--force-reinstall" in told.mend(library)
 
 
+@pytest.mark.slow
 def test_notes_break_nothing(tmp_path: Path) -> None:
     """An extra that is missing, a cache that is elsewhere, and a terminal without Greek."""
     needs = ("rich", "nosuchlibrary>=1; extra == 'parquet'", "nosuchtool; extra == 'dev'")

@@ -84,6 +84,7 @@ def test_interrupted_and_resumed(
     assert len(list((tmp_path / "cells").iterdir())) == 6
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_is_named_and_can_be_retried(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_bad_wishes(call: Call, tmp_path: Path, arguments: tuple[str, ...], mess
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_pairs_and_own_policies_by_name(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,6 +140,7 @@ def test_pairs_and_own_policies_by_name(
     assert call(*SMALL, *wishes).out == outcome.out
 
 
+@pytest.mark.slow
 def test_an_own_policy_without_a_kernel_is_played_where_all_is_well(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +160,7 @@ MATRIX = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_matrix(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = partial(matrix.make_matrix, aggregations=["tree-sums", "local-sums"], indices=["ucb"])
     monkeypatch.setattr(matrix, "make_matrix", make)

@@ -119,6 +119,7 @@ printf '%s\n' "${{COMPREPLY[@]}}"
 """
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -50,6 +50,7 @@ def test_simulate(call: Call, tmp_path: Path) -> None:
     assert all(name in last for name in files)
 
 
+@pytest.mark.slow
 def test_a_result_is_saved_although_nobody_reads_its_summary(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("simulate", *SMALL, "--policy", "independent-ucb", "--no-figures", "--out", str(out))
@@ -60,6 +61,7 @@ def test_a_result_is_saved_although_nobody_reads_its_summary(tmp_path: Path) -> 
     assert Result.load(out).policies == ["independent-ucb"]
 
 
+@pytest.mark.slow
 def test_simulate_without_figures_does_not_load_what_draws_them(tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("simulate", *SMALL, "--policy", "independent-ucb", "--no-figures", "--out", str(out))
@@ -275,6 +277,7 @@ def test_run(call: Call, tmp_path: Path, experiment: tuple[str, ...]) -> None:
     assert {path.name for path in out.iterdir()} == {"cells", "cycle-4", "star-5", "summary.csv"}
 
 
+@pytest.mark.slow
 def test_run_cuts_long_names_of_folders_and_writes_the_table_first(
     call: Call,
     tmp_path: Path,
@@ -296,6 +299,7 @@ def test_run_cuts_long_names_of_folders_and_writes_the_table_first(
     assert folders == sorted([*(f"a{'é' * 59}-{each}" for each in digits), "x" * 120])
 
 
+@pytest.mark.slow
 def test_run_with_overrides_and_dask(
     call: Call, tmp_path: Path, experiment: tuple[str, ...], dask: tuple[str, ...]
 ) -> None:
@@ -311,6 +315,7 @@ def test_run_with_overrides_and_dask(
     assert len(cells_of(tmp_path / "out")) == 2 * 4
 
 
+@pytest.mark.slow
 def test_run_sets_a_failing_cell_aside(
     call: Call,
     tmp_path: Path,

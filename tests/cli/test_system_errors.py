@@ -91,6 +91,7 @@ def typed(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
     return done
 
 
+@pytest.mark.covering(2)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", [("cluster", "keygen", "key"), ("doctor",), ("--help",)])

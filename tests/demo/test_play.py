@@ -24,6 +24,7 @@ from coopbandits.demo.play import CHANGE, KILL, LONGEST, RETURN, SHORTEST, play
 SECONDS = SHORTEST
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_the_demo_finds_the_best_option_notices_a_change_and_survives_a_kill() -> None:
     lines: list[str] = []

@@ -83,6 +83,7 @@ def test_what_is_written_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert str(again) == str(outcome)
 
 
+@pytest.mark.slow
 def test_how_long_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ENTRIES, "tiny", replace(TINY, timed=True))
     with ThreadPoolExecutor(1) as executor:

@@ -156,6 +156,7 @@ def test_the_whole_suite_fits_into_a_hundred_columns() -> None:
     assert as_csv(scores).count("\n") == 1 + len(scores)
 
 
+@pytest.mark.slow
 def test_faults_are_a_table_and_a_figure_of_their_own(tmp_path: Path, thread: Executor) -> None:
     plan = make_plan(["two-arms", "loss-30"], ["tree-ts", "dducb"], runs=2, horizon=30)
     assert plan.policies == ("tree-ts", "dducb", "central-ts", "flood-ts")
@@ -170,6 +171,7 @@ def test_faults_are_a_table_and_a_figure_of_their_own(tmp_path: Path, thread: Ex
     assert "1 scenario with faults, 2 runs each, seed 0" in text
 
 
+@pytest.mark.slow
 def test_policies_that_look_at_no_features_are_told_apart(tmp_path: Path, thread: Executor) -> None:
     plan = make_plan(["linear", "two-arms"], ["tree-sums*lin-ts", "tree-ts"], runs=2, horizon=40)
     text = deliver(plan, play(plan, tmp_path, thread), tmp_path)
@@ -199,6 +201,7 @@ def test_central_policies_alone(tmp_path: Path, thread: Executor) -> None:
     assert "[" not in text  # one run has no intervals
 
 
+@pytest.mark.slow
 def test_a_second_start_plays_nothing(
     delivered: Delivered, monkeypatch: pytest.MonkeyPatch, thread: Executor
 ) -> None:

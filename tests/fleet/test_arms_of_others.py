@@ -42,6 +42,7 @@ def test_made_up_arms_keep_nobody_from_others(policy: str) -> None:
     assert not fleet.node(0).refusals["bandit"]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
 def test_pulls_of_many_arms_pass_through_an_agent_that_has_not_declared_them(policy: str) -> None:
     declared = both(policy=policy)

@@ -167,6 +167,7 @@ def test_a_memory_that_is_put_back_keeps_contexts_and_ages(
     assert fleet.refusals() == 0, "what is left after subtracting is still a sum of squares"
 
 
+@pytest.mark.covering(2)
 @exact
 @pytest.mark.parametrize("jump", [-0.2 * YEAR, -5 * HOUR, 24 * HOUR, 40 * YEAR])
 def test_a_clock_that_jumps_and_is_set_right_harms_nobody_else(policy: str, jump: float) -> None:

@@ -247,6 +247,7 @@ def test_what_applications_see_is_what_counts_now() -> None:
     assert "since it forgets" in said
 
 
+@pytest.mark.slow
 def test_real_agents_forget_in_seconds(tmp_path: Path) -> None:
     """Two processes, one of which is killed: both see pulls fade by the time that has passed."""
     settings = make_settings("path:2", "0.6,0.5")

@@ -197,6 +197,7 @@ def all_pass(probe: str, places: list[str]) -> bool:
     return all(passes(probe, place) for place in places)
 
 
+@pytest.mark.slow
 def test_what_the_manifests_say_works_as_processes(tmp_path: Path) -> None:
     certificates, token = tmp_path / "certificates", tmp_path / "token"
     init_authority(certificates)

@@ -65,6 +65,7 @@ def typed(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 
 
+@pytest.mark.slow
 @needs_curl
 def test_the_five_minutes_are_as_the_page_says(tmp_path: Path) -> None:
     """Three agents, a fourth that joins them, and an arm more for all while they run."""
@@ -91,6 +92,7 @@ def test_the_five_minutes_are_as_the_page_says(tmp_path: Path) -> None:
     assert sum(arm["pulls"] for arm in fourth) > 500, "it knows what others have learned"
 
 
+@pytest.mark.slow
 @needs_curl
 def test_the_tutorial_is_as_it_says(tmp_path: Path) -> None:
     """Every output that it shows is there; numbers are those of a model, so only the order is."""

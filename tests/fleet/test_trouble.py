@@ -64,6 +64,7 @@ def settle(world: World, steps: int = 120) -> None:
         world.step()
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", ROBUST)
 def test_robust_fleets_end_with_exact_totals(policy: str, seed: int) -> None:

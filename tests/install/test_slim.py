@@ -89,6 +89,7 @@ def test_what_is_refused() -> None:
     assert {"numpy", "typer", "rich", "msgspec", "cryptography"} < NOT_FOR_CLIENTS
 
 
+@pytest.mark.slow
 def test_an_agents_commands(tmp_path: Path) -> None:
     def call(*words: str) -> str:
         return run(ONLY_SIMULATIONS, COMMAND, *words, folder=tmp_path)[0]

@@ -27,6 +27,7 @@ def test_a_mutant_is_found() -> None:
     assert "twice" in find.violation
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_a_mutant_that_breaks_nothing_is_not_found() -> None:
     harmless = MUTANTS[0]._replace(replacement=MUTANTS[0].text + "  # as before")

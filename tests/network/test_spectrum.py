@@ -167,6 +167,7 @@ def test_cuts_are_estimated() -> None:
     assert cut("regular:3,1000") > 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["regular:3,100000,seed=1"])
 def test_memory_grows_with_the_edges(spec: str) -> None:
     tracemalloc.start()

@@ -172,6 +172,7 @@ def run(site: Path, cwd: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_line(site: Path, tmp_path: Path) -> None:
     names = ("both:width=0.4", "tree-sums*lean", "averages*kl-ucb", "labparts:Averages*lean")
     policies = [word for name in names for word in ("--policy", name)]
@@ -203,6 +204,7 @@ arms = 3
 """
 
 
+@pytest.mark.slow
 def test_an_experiment_file_in_worker_processes(site: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(EXPERIMENT)
     out = run(site, tmp_path, "run", "mine.toml", "--out", "cells", "--workers", "2")
@@ -260,6 +262,7 @@ def test_dask_workers(site: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "far/cells").iterdir())) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy", ["both", pytest.param("flooded-totals*lean", marks=pytest.mark.slow)]
 )

@@ -54,6 +54,7 @@ def test_policies_refused(mine: Mine, text: str, sentence: str) -> None:
         cb.parse_policy(text)
 
 
+@pytest.mark.slow
 def test_a_class_of_the_script_keeps_its_name() -> None:
     source = f"{SOURCE}\nprint(MyPolicy(2.0).spelling, Needy().spelling)"
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)

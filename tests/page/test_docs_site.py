@@ -100,6 +100,7 @@ def look_at(browser: Browser, tab: Any, page: str) -> list[str]:
     return [f"{page}: {line}" for line in wrong]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [48, pytest.param(1, marks=pytest.mark.slow)])
 def test_pages_are_whole_in_both_themes_at_both_widths(
     step: int, tmp_path: Path, browser: Browser
@@ -121,6 +122,7 @@ def test_pages_are_whole_in_both_themes_at_both_widths(
             assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 def test_what_is_wrong_would_be_seen(tmp_path: Path, browser: Browser) -> None:
     """A formula left as source, a request elsewhere, an error and a page too wide for a phone."""
     (tmp_path / "page.html").write_text(

@@ -97,6 +97,7 @@ def row_of(tab: Any, name: str) -> Any:
     return tab.locator("#agent-table tbody tr", has_text=name)
 
 
+@pytest.mark.slow
 def test_an_agent_that_is_killed_and_returns(browser: Browser, fleet: RealFleet) -> None:
     tab = browser.open(fleet.page)
     wait_for(tab, "#connection", "live")

@@ -307,6 +307,7 @@ def test_numbers_of_any_size_are_drawn(browser: Browser, size: float) -> None:
     assert [line for line in browser.complaints if "ERR_" not in line] == []
 
 
+@pytest.mark.slow
 def test_a_loud_agent_does_not_hide_the_others(
     browser: Browser, fleet: MadeUpFleet, server: PageServer
 ) -> None:

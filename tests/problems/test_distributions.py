@@ -54,6 +54,7 @@ def test_pareto_quantiles_and_means(shape: float, scale: float) -> None:
     assert problem.means[0] == pytest.approx(below + 50.0 * exact.sf(50.0), rel=1e-9)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("degrees", [2.0, 2.5, 3.0, 10.0, 1e4])
 def test_student_quantiles(degrees: float) -> None:
     problem = StudentTBandit([1.0, 1.0], degrees, [1.0, 0.5], cap=1e7)

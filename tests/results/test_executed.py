@@ -28,6 +28,7 @@ def kinds(outputs: list[Any], kind: str) -> list[str]:
     return [output.data[kind] for output in outputs if kind in output.get("data", {})]
 
 
+@pytest.mark.slow
 def test_the_example_shows_each_figure_once(tmp_path: Path) -> None:
     shown = execute(nbformat.read(EXAMPLE, as_version=4))
     network, result, regret, agents, both, members, arms = shown
@@ -57,6 +58,7 @@ print(middle)
 """
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(
     ("show", "patience", "drawn"),
     [("True", 900, True), ("None", 0, True), ("None", 900, False), ("False", 0, False)],
@@ -70,6 +72,7 @@ def test_bars_in_notebooks(show: str, patience: int, drawn: bool) -> None:
     assert text.startswith("playing <progress value='1.0000' max='1'></progress> 100 %")
 
 
+@pytest.mark.slow
 def test_pyplot_does_not_show_a_figure_again() -> None:
     plotted = """
 import numpy as np, matplotlib.pyplot as plt

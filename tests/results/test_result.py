@@ -121,6 +121,7 @@ def test_bounds_are_dashed_and_grey(make: Make) -> None:
     assert all(len(set(re.findall("..", grey[1:]))) == 1 for grey in greys)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("log", ["", "x", "y", "xy"])
 @pytest.mark.parametrize("against", ["rounds", "values"])
 def test_logarithmic_axes(simulated: dict[str, Result], log: str, against: str) -> None:

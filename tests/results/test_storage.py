@@ -63,6 +63,7 @@ def test_names_outside_ascii_come_back(tmp_path: Path) -> None:
     assert loaded.dataset["city"].values.tolist() == ["Köln", "Bonn", "東京"]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["a/b", "", ".", "..", "a\0b", "plain"])
 @pytest.mark.parametrize("value", ["x", "x\0y", 2**70, 5])
 def test_odd_attributes_can_be_saved(name: str, value: str | int, tmp_path: Path) -> None:

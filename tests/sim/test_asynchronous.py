@@ -164,6 +164,7 @@ def test_messages_are_lost_too() -> None:
     assert abs(int(counts["lost"]) - 0.65 * sent) < 5 * np.sqrt(0.65 * 0.35 * sent)
 
 
+@pytest.mark.slow
 def test_cooperation_pays_on_own_clocks_and_not_when_all_is_lost() -> None:
     policies = [UCBNetwork(4.0), IndependentUCB(4.0)]
     heard, deaf = (

@@ -43,6 +43,7 @@ def play(engine: str = "cpu", **changes: Any) -> Any:
     return simulate(engine=engine, **(call | changes)).dataset
 
 
+@pytest.mark.covering(1)
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS < 2, reason="one core")
 @pytest.mark.parametrize("problem", [PROBLEM, BernoulliBandit([0.5, 0.4, 0.45])])
 def test_threads(problem: Any) -> None:

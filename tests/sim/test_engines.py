@@ -224,6 +224,7 @@ def suited(policy: str, means: list[float], sigma: float = 1.0) -> Problem:
     return BernoulliBandit(means) if "bernoulli" in policy else GaussianBandit(means, sigma)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("graph", ["cycle", "star-metropolis", "regular"])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_field_on_many_graphs(policy: str, graph: str) -> None:
@@ -239,6 +240,7 @@ def test_landgrens_epsilon_c_where_eigenvalues_are_simple() -> None:
     assert not np.array_equal(found.arms, closed.arms)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("problem", ["bernoulli-ties", "constant"])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_field_on_many_problems(policy: str, problem: str) -> None:
@@ -246,6 +248,7 @@ def test_the_field_on_many_problems(policy: str, problem: str) -> None:
     check_field(PROBLEMS[problem], NETWORKS["path"], FIELD[policy], 40, seed=2)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("seed", [5])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_first_rounds_of_one_and_of_two_agents(policy: str, seed: int) -> None:
@@ -255,6 +258,7 @@ def test_the_first_rounds_of_one_and_of_two_agents(policy: str, seed: int) -> No
         check_field(suited(policy, [0.0, 0.1, 0.2], 0.3), network, FIELD[policy], 9, seed)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("horizon", [1, 3])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_field_in_fewer_rounds_than_arms(policy: str, horizon: int) -> None:

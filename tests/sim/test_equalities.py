@@ -38,6 +38,7 @@ def rewards_of(problem: Problem, run: int, agents: int, horizon: int) -> Any:
     return np.stack(paid, axis=-1)
 
 
+@pytest.mark.covering(1)
 @ENGINES
 @pytest.mark.parametrize("family", ["gaussian", "bernoulli"])
 def test_dec_ts_on_a_complete_graph_is_central_ts(engine: str, family: str) -> None:
@@ -102,6 +103,7 @@ def test_ucb_network_on_a_complete_graph_is_a_batched_central_ucb(
         assert expected != other
 
 
+@pytest.mark.covering(2)
 @ENGINES
 @pytest.mark.parametrize("graph", ["cycle:7", "star:6", "complete:5", "regular:3,10,seed=7"])
 def test_mp_ucb_over_one_hop_is_ucb_network(engine: str, graph: str) -> None:

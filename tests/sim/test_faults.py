@@ -112,6 +112,7 @@ def test_counts_add_up(faults: str) -> None:
             assert (result["under_way"] == 0).all()
 
 
+@pytest.mark.covering(10)
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_every_policy_lives_through_everything(text: str) -> None:
     result = play(EVERYTHING, parse_policy(text), runs=1)

@@ -68,6 +68,7 @@ def check(
     return results[0]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("faults", FAULTS)
 @pytest.mark.parametrize("policy", FIELD)
 def test_every_policy_under_faults(policy: str, faults: str) -> None:

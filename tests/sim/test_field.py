@@ -72,6 +72,7 @@ def test_one_policy_for_all_is_no_population() -> None:
     assert np.array_equal(result.arms.values[0], result.arms.values[1])
 
 
+@pytest.mark.slow
 def test_fewer_are_fooled_who_drop_extreme_means() -> None:
     """A liar praises the worst arm; agents that expect one pull it less often."""
     problem, network = BernoulliBandit([0.5, 0.4, 0.1]), Network.from_spec("complete:8")

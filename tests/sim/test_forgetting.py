@@ -68,12 +68,14 @@ SAMPLE = [
 ]
 
 
+@pytest.mark.covering(9)
 @pytest.mark.parametrize(("spec", "index"), SAMPLE, ids=ids)
 def test_kernels_forget_as_agents_do(spec: Any, index: Any) -> None:
     is_binary = isinstance(index, BetaDraw) or getattr(index, "family", "") == "bernoulli"
     check(CLICKS if is_binary else WORLD, Network.from_spec("grid:2x3"), combine(spec, index), 34)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "faults", ["loss=0.4,sleep=0.2", "crash=0.6@6..9:lost,crash=0.4@15..18:lost,loss=0.4"]
 )
@@ -171,6 +173,7 @@ def test_one_agent_is_discounted_thompson_sampling(policy: str, engine: str) -> 
             wins, losses = 0.9 * wins, 0.9 * losses
 
 
+@pytest.mark.covering(1)
 @ENGINES
 @pytest.mark.parametrize("forgets", ["discount=0.9", "window=30"])
 def test_on_a_complete_graph_a_flood_is_central(engine: str, forgets: str) -> None:

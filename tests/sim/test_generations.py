@@ -45,6 +45,7 @@ def test_engines_agree_over_generations(aggregation: str) -> None:
         np.testing.assert_array_equal(compiled[name].values, expected[name].values)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "back",
     [pytest.param("", id="gone"), pytest.param("..2680:lost", id="back", marks=pytest.mark.slow)],

@@ -123,6 +123,7 @@ def sentence(policy: Any, engine: str, **more: Any) -> str:
     return str(caught.value)
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("kind", FAILURES)
 def test_engines_say_the_same(kind: type[cb.Index]) -> None:
     policy = cb.combine(cb.LocalSums(), kind())
@@ -140,6 +141,7 @@ def test_the_gpu_says_the_same(kind: type[cb.Index]) -> None:
     assert sentence(policy, "gpu") == sentence(policy, "reference")
 
 
+@pytest.mark.covering(2)
 @pytest.mark.plays
 @pytest.mark.parametrize(
     "aggregation",
@@ -204,6 +206,7 @@ class WithNegativeBonus(WithBonus):
     bonus = staticmethod(WithBonus.bonus)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("index", [Bounded(), WithBonus(), WithNegativeBonus()])
 @pytest.mark.parametrize("faults", [None, "loss=0.1"])
 def test_in_every_compiled_form(index: cb.Index, faults: str | None) -> None:

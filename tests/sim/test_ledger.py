@@ -258,6 +258,7 @@ def _path(names: str, **attributes: str) -> cb.Network:
     return cb.Network(graph)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(
     "network", [_path("xyz", town="klm"), _path("abc"), cb.Network(nx.path_graph(3))]
 )

@@ -24,6 +24,7 @@ def test_lf_changes_nothing_where_all_have_as_many_neighbors() -> None:
     assert np.array_equal(plain, fair)
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_lf_evens_out_what_agents_of_a_star_lose() -> None:
     """The hub hears everybody, and with LF as much as one leaf; messages are the same."""
@@ -35,6 +36,7 @@ def test_lf_evens_out_what_agents_of_a_star_lose() -> None:
     assert result.values_sent.values[0].tolist() == result.values_sent.values[1].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_comex_sends_a_message_per_exploring_pull() -> None:
     """So few more the longer it plays, and regret is that of the same order."""

@@ -37,6 +37,7 @@ def policy(name: str, steps: int) -> AnyPolicy:
     return parse_policy(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "graph", "steps", "runs"),
     [

@@ -64,6 +64,7 @@ def test_a_late_payload_never_overwrites_a_newer_one(
     assert play(AsEver(), faults, clocks) > 0  # so it would have happened
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", [cb.TreeUCB(), cb.LedgerUCB()], ids=lambda each: each.name)
 @pytest.mark.parametrize(
     ("faults", "clocks"),

@@ -71,6 +71,7 @@ def name(part: object) -> str:
     return getattr(part, "spelling", str(part))
 
 
+@pytest.mark.covering(6)
 @pytest.mark.parametrize(("spec", "index", "graph"), SAMPLE, ids=name)
 def test_some_pairs(spec: Aggregation, index: Index, graph: str) -> None:
     play(spec, index, graph, "none")

@@ -93,6 +93,7 @@ def measured(attacker: Attacker, runs: int) -> float:
     return least_epsilon(ratios[:runs], ratios[runs:], error=ERROR)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_two_databases_are_hard_to_tell_apart(name: str) -> None:
     assert measured(Attacker(policy(name, 1.0)), 60) <= 1.0

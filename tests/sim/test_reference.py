@@ -152,6 +152,7 @@ def test_rewards_come_from_the_reward_tape() -> None:
     assert record.agent_pulls[0].tolist() == [[0, 0, 30]] * 5
 
 
+@pytest.mark.covering(8)
 @pytest.mark.parametrize("policy", [parse_policy(text) for text in EXAMPLES], ids=EXAMPLES)
 def test_runs_do_not_depend_on_those_before(policy: AnyPolicy) -> None:
     together = reference.ENGINE.play(task(policy), range(4), ignore)

@@ -80,6 +80,7 @@ def test_what_is_recorded_fits_together(shuffled: Result) -> None:
     np.testing.assert_allclose(data["regret"].isel(round=-1), data["pulls"].values @ gaps)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(
     "problem",
     [
@@ -102,6 +103,7 @@ def test_engines_agree(problem: Any) -> None:
     )
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("keep", ["", "arms"])  # whole runs in one kernel, or stage by stage
 @pytest.mark.parametrize("threads", [1, min(2, numba.config.NUMBA_NUM_THREADS)])
 def test_threads_and_batches_change_nothing(
@@ -113,6 +115,7 @@ def test_threads_and_batches_change_nothing(
         assert found.identical(shuffled.dataset[list(found.data_vars)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 def test_the_order_alone_makes_the_difference(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
     call: dict[str, Any] = {"network": Network.from_spec("cycle:4"), "runs": 2, "horizon": 30}

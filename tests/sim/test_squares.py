@@ -69,6 +69,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.covering(4)
 @pytest.mark.plays
 @pytest.mark.parametrize("aggregation", CASES)
 def test_compiled_on_every_aggregation(aggregation: str) -> None:
@@ -106,6 +107,7 @@ def test_what_squares_cost_in_messages(squares: str, more: int) -> None:
     assert cb.RunningConsensus().message_size(registers, 10).most == 6 + more
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_agents_keep_the_contract() -> None:
     """Export and restore, lost and repeated messages, arms that come and go."""

@@ -22,6 +22,7 @@ def play(policy: AnyPolicy, engine: str, **more: object) -> cb.Result:
     return cb.simulate(CLEAR, CYCLE, policy, 150, 3, 5, engine, **settings)  # type: ignore[arg-type]  # of many kinds
 
 
+@pytest.mark.covering(4)
 @pytest.mark.plays
 @pytest.mark.parametrize(
     "policy",
@@ -98,6 +99,7 @@ def test_nobody_stops_too_early() -> None:
     assert "0 of 2" in str(result.summary())
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 @pytest.mark.parametrize("carrier", ["flooded-totals", "ledger-sums"])
 @pytest.mark.parametrize("means", [[0.1, 0.5, 0.9], [0.5, 0.5001]])

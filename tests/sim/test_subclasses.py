@@ -137,6 +137,7 @@ class WorstKL(Worst, cb.KLUCB):
     name: ClassVar[str] = "worst-kl"
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("index", [WorstUCB(), WorstKL()], ids=lambda each: each.name)
 def test_the_value_of_a_mixin_is_played_on_every_engine(index: cb.Index) -> None:
     policy = cb.combine(cb.LocalSums(), index)

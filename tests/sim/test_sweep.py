@@ -141,6 +141,7 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cells").iterdir())) == len(cells)
 
 
+@pytest.mark.slow
 def test_the_cell_that_kills_is_quarantined(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,6 +205,7 @@ def test_workers_must_be_positive(tmp_path: Path, workers: int) -> None:
         sweep(make_cells(1), tmp_path, workers=workers)
 
 
+@pytest.mark.slow
 def test_any_executor_gives_the_same(tmp_path: Path) -> None:
     class Inline(Executor):
         def submit(self, fn: Any, /, *args: Any, **keywords: Any) -> Future[Any]:

@@ -24,6 +24,7 @@ PROBLEMS = (
 SETTINGS: dict[str, Any] = {"runs": 2, "seed": 3, "engine": "reference"}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("faults", [None, "sleep=0.3"])

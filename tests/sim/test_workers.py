@@ -16,6 +16,7 @@ from coopbandits.sim.workers import worker_pool
 DAWDLE = "import time; flag.touch(); time.sleep(300)"  # workers cannot import this file
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("busy", [True, False])  # at work, or still starting
 def test_workers_are_ended_at_once(tmp_path: Path, busy: bool) -> None:
     flag = tmp_path / "started"
@@ -58,6 +59,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path, by: signal.Signals) -> None:
     script = tmp_path / "driver.py"

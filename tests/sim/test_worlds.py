@@ -64,6 +64,7 @@ SAMPLE = [
 ]  # fmt: skip
 
 
+@pytest.mark.covering(6)
 @pytest.mark.plays
 @pytest.mark.parametrize(("policy", "name"), SAMPLE)
 def test_kernels_play_worlds_as_the_reference_engine_does(policy: str, name: str) -> None:
@@ -96,6 +97,7 @@ def test_the_array_engine_plays_worlds(name: str) -> None:
     compare(GAUSSIAN[name], cb.combine(OwnConsensus(), cb.UCB()), "array")
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_several_blocks_and_whole_runs_see_segments_too() -> None:
     grid = cb.Network.from_spec("grid:6x7")
@@ -112,6 +114,7 @@ def test_several_blocks_and_whole_runs_see_segments_too() -> None:
             np.testing.assert_allclose(second, first, atol=1e-9)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", [cb.DDUCB(), cb.CentralTS(), cb.DelayedCentralUCB(2)])
 def test_nobody_plays_an_arm_that_is_not_allowed(policy: AnyPolicy) -> None:
     world = cb.subsets(cb.drift(GAUSSIAN["spread"], switch_every=9), [[0, 1], [2], [1, 2]])
@@ -127,6 +130,7 @@ def test_nobody_plays_an_arm_that_is_not_allowed(policy: AnyPolicy) -> None:
 SUBSETS = [[0, 1], [2], [1, 2], [0, 2]]
 
 
+@pytest.mark.covering(6)
 @pytest.mark.plays
 @pytest.mark.parametrize(
     "policy",

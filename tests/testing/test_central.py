@@ -76,6 +76,7 @@ def test_every_central_policy_keeps_the_contract_with_a_single_arm(policy: Centr
     check_central_policy(policy, num_arms=1, rounds=8)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(
     "policy",
     [CentralTS("bernoulli"), DelayedCentralUCB(1), CentralUCB(0.1), UsingController(Plain)],
@@ -118,6 +119,7 @@ def test_sizes_that_check_nothing_are_refused(wrong: dict[str, int]) -> None:
         check_central_policy(CentralUCB(), **wrong)
 
 
+@pytest.mark.covering(4)
 @pytest.mark.parametrize(
     "index", [*(kind() for kind in INDICES), CentredDraw("estimate")], ids=lambda i: i.spelling
 )

@@ -199,16 +199,19 @@ def test_every_policy_is_checked_by_one_of_the_two_checkers() -> None:
     assert spellings == sorted(EXAMPLES)
 
 
+@pytest.mark.covering(5)
 @pytest.mark.parametrize("policy", AT_LENGTH, ids=lambda policy: policy.spelling)
 def test_every_registered_policy_keeps_the_contract(policy: Policy) -> None:
     check_policy(policy)
 
 
+@pytest.mark.covering(8)
 @pytest.mark.parametrize("policy", OTHERS, ids=lambda policy: policy.spelling)
 def test_every_other_policy_keeps_the_contract_for_a_while(policy: Policy) -> None:
     check_policy(policy, num_arms=2, rounds=8)
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("policy", AT_LENGTH, ids=lambda policy: policy.spelling)
 def test_every_registered_policy_keeps_the_contract_with_a_single_arm(policy: Policy) -> None:
     check_policy(policy, num_arms=1, rounds=4)

@@ -154,6 +154,7 @@ class Twins:
             assert found.num_agents == self.roll.agents[i].estimate().num_agents
 
 
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @given(graph=graphs(largest=8), schedule=schedules, gamma=st.sampled_from([0.5, 0.9, 0.99]))
 @settings(max_examples=25, deadline=None)
@@ -395,6 +396,7 @@ FORGETFUL = [
 ]
 
 
+@pytest.mark.covering(2)
 @pytest.mark.plays
 @pytest.mark.parametrize("spec", FORGETFUL, ids=ids)
 def test_what_forgets_keeps_the_contract(spec: Any) -> None:

@@ -80,6 +80,7 @@ def test_a_flood_knows_nearly_all_pulls_and_sends_few_messages(lazy: float, loss
     assert all(agent.outgoing(j) is None for agent in agents for j in agent.view.neighbor_weights)
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 @pytest.mark.parametrize("loss", [0.0, 0.3])
 def test_a_tree_knows_nearly_all_pulls_and_sends_few_values(loss: float) -> None:
@@ -108,6 +109,7 @@ def test_a_lazy_agent_goes_on_where_it_was_exported(kind: str) -> None:
             assert left is None or left.tolist() == right.tolist()  # type: ignore[union-attr]  # both are there
 
 
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize("policy", ["flood-ts:lazy=0.2", "tree-ts:lazy=0.2", "tree-ucb:lazy=0.2"])
 def test_lazy_policies_keep_the_contract(policy: str) -> None:

@@ -66,6 +66,7 @@ def lied_to(name: str, graph: str, lie: Averages) -> Den[Any]:
     return world
 
 
+@pytest.mark.covering(3)
 @pytest.mark.plays
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)
@@ -174,6 +175,7 @@ def staged(kind: str, graph: str, liars: tuple[int, ...] = (0,)) -> Den[StagedMi
     return Den(make, GRAPHS[graph], liars)
 
 
+@pytest.mark.covering(4)
 @pytest.mark.plays
 @pytest.mark.parametrize("lie", [constant, negative, stage_by_stage, to_and_fro])
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)

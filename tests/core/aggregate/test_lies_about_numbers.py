@@ -76,6 +76,7 @@ def ahead_of_all(spec: type[Aggregation], world: Den[Any]) -> Vector:
 LIES = (all_tiny, half_now_half_later, ahead_of_all)
 
 
+@pytest.mark.covering(3)
 @pytest.mark.plays
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)

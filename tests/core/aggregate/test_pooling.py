@@ -183,6 +183,7 @@ def test_no_spread_is_pooling_and_none_at_all_is_todays(make: type[cb.FloodedTot
         )
 
 
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize(
     "policy",

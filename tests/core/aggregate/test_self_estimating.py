@@ -59,6 +59,7 @@ def play_until_mixing(agents: list[CooperativeAgent]) -> int:
     raise AssertionError("never began")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize("policy", [BOTH, HEURISTIC])
 def test_the_contract(policy: DDUCB) -> None:

@@ -91,6 +91,7 @@ def test_unguarded_acceleration_blows_up() -> None:
         assert 7.0 < mean_error(rate, 5, accelerated=False) < 10.0
 
 
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize(("rate", "most"), [(0.0, 0.03), (0.05, 1.0), (0.2, 3.5), (0.5, 8.5)])
 def test_agents_do_not_blow_up(rate: float, most: float) -> None:

@@ -356,6 +356,7 @@ def test_never_a_loop_under_any_schedule(graph: nx.Graph[Any], schedule: Schedul
             assert np.isfinite([*estimate.sums, estimate.time, estimate.anticipation]).all()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize("graph", ["grid-2x4", "cycle-9", "regular-3-8"])
 def test_trees_fall_apart_and_heal(graph: str) -> None:

@@ -164,6 +164,7 @@ def test_few_arms(index: Index) -> None:
         assert all(map(math.isfinite, values_at(index, estimate, 3)))
 
 
+@pytest.mark.covering
 @every_index
 def test_huge_rewards(index: Index) -> None:
     """An arm of huge rewards wins or loses; the others stay numbers."""

@@ -195,6 +195,7 @@ def test_factor_is_that_of_log_beta(a: float, b: float) -> None:
     assert beta.log_factor(a, b) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize("function", [beta_quantile, beta_upper_quantile])
 def test_numba_compiles_the_same_quantiles(function: object) -> None:

@@ -261,6 +261,7 @@ ROUGH = replace(LOSSY, late=3)
 TIMELESS = (TreeSums(), FloodedTotals(), FloodedPulls(9), NeighborhoodSums())
 
 
+@pytest.mark.covering(4)
 @pytest.mark.plays
 @pytest.mark.parametrize(
     ("spec", "schedule"),

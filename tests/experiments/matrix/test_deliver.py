@@ -107,6 +107,7 @@ def test_the_page_has_a_table_for_every_scenario(delivered: Delivered) -> None:
     assert page.count("Which part matters</caption>") == 2
 
 
+@pytest.mark.slow
 def test_a_second_start_plays_nothing(
     delivered: Delivered, monkeypatch: pytest.MonkeyPatch, thread: Executor
 ) -> None:

@@ -35,6 +35,7 @@ def test_figures_with_all_lines(small: Reproduction) -> None:
     assert small.agrees
 
 
+@pytest.mark.slow
 def test_a_second_start_plays_nothing(
     small: Reproduction, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -43,6 +44,7 @@ def test_a_second_start_plays_nothing(
     assert np.array_equal(regrets(again)["grid-100"], regrets(small)["grid-100"])
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(small: Reproduction, tmp_path: Path) -> None:
     one = reproduce(tmp_path, ["grid-100"], threads=1, **SMALL)
     assert np.array_equal(regrets(one)["grid-100"], regrets(small)["grid-100"])

@@ -125,6 +125,7 @@ def hold(command: list[str], app: str, seconds: float, workers: int = 1) -> Load
     return load
 
 
+@pytest.mark.slow
 def test_gunicorn_with_preload_gets_every_receipt_right() -> None:
     assert len(hold(GUNICORN, "checking:wsgi", 5.0, workers=4).workers) == 4
 

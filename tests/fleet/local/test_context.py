@@ -179,6 +179,7 @@ def tell(story: Story, folder: Path) -> None:
         print(f"{acknowledged} rewards, each counted once by all {story.agents} agents")
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_three_agents_learn_what_is_best_for_whom_and_that_it_switched(tmp_path: Path) -> None:
     tell(Story(3, half_life=5.0, halves=(3.0, 6.0), killed=([1], [2])), tmp_path / "fleet")

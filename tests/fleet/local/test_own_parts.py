@@ -31,6 +31,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop("own_parts_of_a_user", None)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(
     "policy",
     ["flooded-totals*{}:Optimist:width=0.5", "{}:Neighbors*ucb", "{}:Whole"],

@@ -175,6 +175,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "coopbandits", "fleet", *arguments]
 
 
+@pytest.mark.slow
 def test_command_with_kills(tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = subprocess.run(

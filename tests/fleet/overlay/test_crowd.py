@@ -130,6 +130,7 @@ def watched(party: Party, what: str, moving: int) -> Figures:
     return Figures(what, size, links, sent / seconds, cpu / seconds, str(news))
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_agents_that_come_and_go_all_hear_of_a_pull_at_the_same_cost() -> None:
     settled, moving = simulated(20)

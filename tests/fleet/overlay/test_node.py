@@ -44,6 +44,7 @@ def gathering(policy: str = "flood-ts", number: int = 5) -> Party:
     return party
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
 def test_sums_are_exact_while_neighbours_come_and_go(policy: str) -> None:
     party = gathering(policy)
@@ -110,6 +111,7 @@ def test_neighbours_go_before_the_next_round_is_told(
     assert steps[:3] == ["receive", "parted", "outgoing"]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("away", [0, 3])
 def test_who_is_started_again_keeps_what_it_held(away: int) -> None:
     """It has no neighbour at first; those of before vouch for it when they are back."""

@@ -125,6 +125,7 @@ def wait(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("crowded", ["applications", "neighbours", "both"])
 def test_neither_applications_nor_neighbours_starve_the_other(tmp_path: Path, crowded: str) -> None:
     listen, api = free_place(), free_place()

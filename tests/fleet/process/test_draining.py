@@ -79,6 +79,7 @@ def test_the_deadline_ends_the_wait_and_the_journal_keeps_what_is_open(tmp_path:
             assert agent.told().count("draining for ") == 2
 
 
+@pytest.mark.slow
 def test_the_earliest_deadline_that_was_asked_for_counts(tmp_path: Path) -> None:
     with lonely(tmp_path) as agent:
         agent.start()
@@ -103,6 +104,7 @@ def test_the_earliest_deadline_that_was_asked_for_counts(tmp_path: Path) -> None
             assert agent.told().count("drained; ") == 1  # the second did not even hand in
 
 
+@pytest.mark.slow
 def test_an_agent_without_a_link_waits_for_one_if_nobody_else_knows_what_it_has(
     tmp_path: Path, certificates: Path
 ) -> None:

@@ -80,6 +80,7 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(
     ("owner", "name"),
     [("Node", "tick"), ("Node", "beat"), ("SteadyClock", "follow_system_clock"),

@@ -277,6 +277,7 @@ def kept(decoder: Decoder) -> int:
     return len(decoder._rest) + sum(map(len, decoder._parts))
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_bad_streams_do_no_harm() -> None:
     """Either frames come out that can be written again, or `FrameError`; memory stays bounded."""
     refused, read = 0, 0

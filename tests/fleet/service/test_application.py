@@ -374,6 +374,7 @@ warnings = false
 """
 
 
+@pytest.mark.slow
 def test_schemathesis_finds_nothing_in_the_api_of_a_real_agent(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text(SETTINGS)
     with running(service_in(path_world()), token=KEY, drain=lambda _: None) as server:

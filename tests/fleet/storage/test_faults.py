@@ -175,6 +175,7 @@ def test_any_call_may_fail_or_be_the_last(durability: str, batches: bool, fault:
             check(writer, files)
 
 
+@pytest.mark.covering(4)
 @pytest.mark.parametrize(("durability", "batches"), MODES)
 @pytest.mark.parametrize("seed", range(5))
 def test_any_calls_may_fail_together(durability: str, batches: bool, seed: int) -> None:

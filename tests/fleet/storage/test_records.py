@@ -58,6 +58,7 @@ def test_any_single_flipped_bit_is_refused(durability: str) -> None:
             assert_refused(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :], durability)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_flipped_bit_in_a_long_journal_is_refused(durability: str) -> None:
     data, dice = bytearray(filled(durability, 100, 20_000)), np.random.default_rng(1)  # noqa: TID251  not a tape
@@ -178,6 +179,7 @@ def test_of_the_last_batch_a_loss_of_power_may_leave_the_mark_and_not_all_before
         assert disk.kept == {"cut": torn[behind:]}
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_no_lost_sector() -> None:
     data, behind = long_batch()
     for at in range(behind, len(data)):

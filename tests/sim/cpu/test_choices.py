@@ -219,6 +219,7 @@ def test_a_patched_helper_is_seen(own: Path) -> None:
     assert arms_of(module.Mine(), "cpu") == arms_of(module.Mine(), "reference") != before
 
 
+@pytest.mark.slow
 def test_helpers_of_another_module_and_tables_are_seen(own: Path) -> None:
     """numba looks neither at functions reached through a module nor at arrays among globals."""
     helper = own.with_name("own_helper.py")
@@ -248,6 +249,7 @@ print(result.arms.values.tolist())
 """
 
 
+@pytest.mark.slow
 def test_an_edited_index_plays_the_new_formula_in_a_new_process(own: Path) -> None:
     played = []
     for helper in ("math.sqrt(1.0 / count)", "math.sqrt(1.0 / count)", "-1.0 / count"):
@@ -448,6 +450,7 @@ for kind in INDICES:
 """
 
 
+@pytest.mark.slow
 def test_every_index_is_filed_under_the_same_digest_in_every_process() -> None:
     said = [
         subprocess.run(

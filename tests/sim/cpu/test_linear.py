@@ -45,6 +45,7 @@ def assert_equal(problem: LinearBandit, text: str, horizon: int = 60, **more: An
     assert len(np.unique(fast.arms)) > 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("aggregation", ["local-sums", "flooded-totals", "tree-sums"])
 @pytest.mark.parametrize(
     ("problem", "index", "shuffle"),

@@ -171,6 +171,7 @@ POLICIES = (
 )  # fmt: skip
 
 
+@pytest.mark.covering(4)
 @pytest.mark.plays
 @pytest.mark.parametrize("text", POLICIES)
 def test_every_kernel_plays_the_arms_of_the_reference_engine(text: str) -> None:
@@ -187,6 +188,7 @@ def test_every_kernel_plays_the_arms_of_the_reference_engine(text: str) -> None:
         np.testing.assert_allclose(fast.realized_regret, slow.realized_regret, atol=1e-9)
 
 
+@pytest.mark.covering(3)
 @pytest.mark.plays
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
 def test_shuffled_arms(problem: Problem) -> None:

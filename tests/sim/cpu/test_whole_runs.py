@@ -18,6 +18,7 @@ VARIANTS = [
 ]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("problem", PROBLEMS, ids=["gaussian", "bernoulli"])
 @pytest.mark.parametrize("policy", VARIANTS, ids=lambda policy: policy.spelling)
 @pytest.mark.parametrize("graph", ["cycle:40", "grid:3x3", "complete:5"])

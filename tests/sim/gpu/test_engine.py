@@ -162,6 +162,7 @@ def test_without_the_extra_or_a_device_or_a_compiler(monkeypatch: pytest.MonkeyP
         Emulated()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize("text", ["dducb", "dec-ts", "central-ts"])
 def test_single_precision_is_close_and_is_named(text: str) -> None:

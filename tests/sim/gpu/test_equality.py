@@ -58,6 +58,7 @@ def mixing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_: is_dense)
 
 
+@pytest.mark.covering(4)
 @pytest.mark.usefixtures("mixing")
 @pytest.mark.parametrize(
     "text",
@@ -74,6 +75,7 @@ def test_stages(text: str) -> None:
     check(GAUSSIAN, cb.Network.from_spec("grid:2x4"), parse_policy(text), 79)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.usefixtures("mixing")
 @pytest.mark.parametrize("num_arms", [1, 2, 17, 33])
 def test_stages_with_few_and_many_arms(num_arms: int) -> None:
@@ -89,6 +91,7 @@ GRAPHS = {
 }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("text", ["dducb", "dec-ts", "coop-ucb2:gamma=1.01", "independent-ts"])
 def test_graphs(text: str, graph: str) -> None:
