@@ -45,7 +45,7 @@ def test_public_names() -> None:
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="module 'coopbandits' has no attribute 'no_such'"):
+    with pytest.raises(AttributeError, match=r"'coopbandits'.*'no_such'"):
         _ = coopbandits.no_such
     assert not hasattr(coopbandits, "DDUBC")
 

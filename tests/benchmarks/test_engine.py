@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import numba
@@ -97,16 +98,13 @@ def test_ratio() -> None:
 def test_table() -> None:
     text = engine.table([TIMING], SpeedUp(1.5, 2.0))
     first, blank, header, row, *_, last = text.splitlines()
-    assert first == "cost of one agent-round; 1 draw = 10.1 ns here, one thread"
+    assert "1 draw = 10.1 ns" in first
     assert blank == ""
     assert tuple(header.replace("peak MB", "peak_MB").split()) == (
         *("case", "graph", "K", "T", "draws", "ns", "peak_MB"),
     )
     assert row.split() == ["tiny:", "dducb", "cycle:4", "2", "30", "2.50", "25.2", "321"]
-    assert last == (
-        "two threads are 1.50 times as fast as one; two independent processes do 2.00 times the "
-        "work of one; ratio 0.75"
-    )
+    assert re.search(r"1\.50 times.* 2\.00 times.*ratio 0\.75$", last)
 
 
 def test_json() -> None:

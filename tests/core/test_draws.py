@@ -148,9 +148,9 @@ SMALL = [1e-300, 1e-20, 2.0**-54, 1e-12, 1e-6, 0.01, 0.0749, 0.0751, 0.3, 0.5]
 LARGE = [0.7, 0.9249, 0.9251, 0.99, 1 - 1e-6, 1 - 1e-12, 1 - 2.0**-53]
 
 
-@pytest.mark.parametrize("p", SMALL + LARGE)
-def test_quantile_agrees_with_scipy(p: float) -> None:
-    assert normal_quantile(p) == pytest.approx(float(ndtri(p)), rel=1e-13, abs=1e-15)
+def test_quantile_agrees_with_scipy() -> None:
+    for p in SMALL + LARGE:
+        assert normal_quantile(p) == pytest.approx(float(ndtri(p)), rel=1e-13, abs=1e-15)
 
 
 @pytest.mark.parametrize("key", [0, 1, 2, 2023, 2025, 2**63, 2**64 - 1])

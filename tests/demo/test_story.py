@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -51,27 +52,21 @@ def test_rewards_are_means_of_the_last_seconds() -> None:
 
 def test_what_was_found_is_said() -> None:
     preferred, gained = story().sentences()
-    assert preferred == (
-        "Before the files changed, the agents preferred zlib-1 (100%); in the end, lzma-0 (100% of "
-        "the last choices). It took them 8 s to turn to another option."
-    )
-    assert gained == (
-        "A file was worth 0.51 on average, and 0.25 to an application that took all options in "
-        "turn: 2.0 times as much."
-    )
+    assert re.search(r"zlib-1 \(100%\).*lzma-0 \(100%.* 8 s ", preferred)
+    assert re.search(r"0\.51 .*0\.25 .*2\.0 times", gained)
 
 
 def test_a_change_that_was_not_noticed_is_said_too() -> None:
     found = story(turned=None)
     assert found.noticed is None
-    assert "They had not noticed the change for good." in found.sentences()[0]
+    assert "not noticed" in found.sentences()[0]
 
 
 def test_an_early_end_says_what_there_is() -> None:
     assert Story().sentences() == []
     found = story()
     found.change = None
-    assert found.sentences()[0] == "The agents preferred lzma-0 (100% of the last choices)."
+    assert "lzma-0 (100%" in found.sentences()[0]
 
 
 def test_the_table_has_all_measurements_in_order() -> None:

@@ -72,5 +72,5 @@ def test_a_log_without_features_is_refused_by_those_that_look_at_some() -> None:
 def test_a_policy_may_be_a_text() -> None:
     found = learned(LOG, "independent-ucb", sigma=0.3)[1]
     assert np.array_equal(found, learned(LOG, parse_policy("independent-ucb"), sigma=0.3)[1])
-    with pytest.raises(InputError, match=r"^3\b.*cb\.DDUCB"):
+    with pytest.raises(InputError, match=r"\b3\b"):
         learned(LOG, 3)  # type: ignore[arg-type]  # what is to be refused

@@ -184,7 +184,7 @@ def test_a_synchronous_fleet_stands_still_when_one_has_lost_its_journal(
     settle(world, 20)
     lose_memory(world, 2)
     settle(world, 20)
-    assert "one of them has lost its memory; begin a new epoch" in caplog.text
+    assert "begin a new epoch" in caplog.text
     assert max(world.node(agent).replica.rounds for agent in world.graph) < 30
     assert world.pull(3, 7, 0.5) is not None, "choices and rewards go on"
 

@@ -116,8 +116,7 @@ def test_commands_of_the_simulator_say_what_to_install(tmp_path: Path, command: 
     out, error = run(ONLY_SIMULATIONS, COMMAND, command, folder=tmp_path)
     assert out == ""
     assert re.fullmatch(
-        r"error: \w+ is not installed; install what simulations need with: "
-        r"pip install coopbandits, or in a checkout: pip install \. \./packages/complete",
+        r"error: \w+ .*pip install coopbandits\b.*pip install \. \./packages/complete",
         error.strip(),
     )
 
@@ -131,8 +130,7 @@ def test_the_command_says_what_to_install_beside_a_client(tmp_path: Path) -> Non
     out, error = run(NOT_FOR_CLIENTS, COMMAND, "--version", folder=tmp_path)
     assert out == ""
     assert re.fullmatch(
-        r"error: \w+ is not installed; the command line comes with: pip install coopbandits, "
-        r"for an agent alone: pip install coopbandits-agent, "
-        r"in a checkout: pip install \. \./packages/complete\n",
+        r"error: \w+ .*pip install coopbandits\b.*pip install coopbandits-agent\b.*"
+        r"pip install \. \./packages/complete\n",
         error,
     )

@@ -208,9 +208,7 @@ def test_agents_are_listed_as_people_count() -> None:
 
 def test_an_agent_of_another_cluster_is_refused() -> None:
     feed, _ = watched((0.0, state("a")))
-    with pytest.raises(
-        InputError, match="b is of cluster 'park' and has 2 options, but the others"
-    ):
+    with pytest.raises(InputError, match=r"^b\b.*'park'.* 2 options"):
         feed.tell(replace(state("b"), cluster="park"), 1.0)
     assert list(feed.agents) == ["a"]
 

@@ -141,7 +141,7 @@ def test_parquet_refuses(tmp_path: Path) -> None:
 def test_not_parquet(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "log.parquet"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="parquet"):
+    with pytest.raises(InputError, match="no parquet"):
         read_log(path)
 
 

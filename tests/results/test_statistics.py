@@ -193,10 +193,8 @@ def test_a_run_that_dominates_is_named_with_its_share() -> None:
     share = 1000.0 / sample.sum()
     assert made.policies[1].dominating == pytest.approx(DominatingRun(7, share, others))
     assert made.policies[0].dominating is None
-    assert made.advice.endswith(
-        f" Run 7 has {100 * share:.0f} % of the regret of p1 (mean without it: {others:.1f}), so "
-        "10 runs say little about its mean: add runs or compare medians."
-    )
+    assert f"Run 7 has {100 * share:.0f} % of the regret of p1" in made.advice
+    assert f"{others:.1f}" in made.advice
 
 
 def test_of_many_dominating_runs_the_largest_shares_are_named() -> None:

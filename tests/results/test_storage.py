@@ -63,12 +63,11 @@ def test_names_outside_ascii_come_back(tmp_path: Path) -> None:
     assert loaded.dataset["city"].values.tolist() == ["Köln", "Bonn", "東京"]
 
 
-@pytest.mark.covering
-@pytest.mark.parametrize("name", ["a/b", "", ".", "..", "a\0b", "plain"])
 @pytest.mark.parametrize("value", ["x", "x\0y", 2**70, 5])
-def test_odd_attributes_can_be_saved(name: str, value: str | int, tmp_path: Path) -> None:
+def test_odd_attributes_can_be_saved(value: str | int, tmp_path: Path) -> None:
     graph = nx.path_graph(["a\0b", "c"])
-    nx.set_node_attributes(graph, value, name)
+    for name in ("a/b", "", ".", "..", "a\0b", "plain"):
+        nx.set_node_attributes(graph, value, name)
     problem = coopbandits.GaussianBandit([1.0, 0.5]).named(["up\0", "down"])
     network = coopbandits.Network(graph)
     result = coopbandits.simulate(
@@ -197,15 +196,16 @@ def test_a_foreign_data_file_is_not_overwritten(make: Make, tmp_path: Path) -> N
         make().save(tmp_path)
 
 
-@pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.99])
 @pytest.mark.parametrize("name", ["result.nc", "meta.json"])
-def test_files_cut_short(make: Make, tmp_path: Path, name: str, part: float) -> None:
-    make().save(tmp_path)
-    content = (tmp_path / name).read_bytes()
-    (tmp_path / name).write_bytes(content[: int(part * len(content))])
-    with pytest.raises(InputError, match=re.escape(name)) as caught:
-        Result.load(tmp_path)
-    assert "run it again" in sentence(caught)
+def test_files_cut_short(make: Make, tmp_path: Path, name: str) -> None:
+    for part in (0.0, 0.01, 0.5, 0.99):
+        folder = tmp_path / str(part)
+        make().save(folder)
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: int(part * len(content))])
+        with pytest.raises(InputError, match=re.escape(name)) as caught:
+            Result.load(folder)
+        assert "run it again" in sentence(caught)
 
 
 def test_every_damage_to_the_numbers_is_noticed(make: Make, tmp_path: Path) -> None:

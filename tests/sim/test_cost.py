@@ -51,7 +51,7 @@ def test_the_flood_that_is_said_to_fit_does_and_one_more_agent_does_not(horizon:
 def test_weeks_are_refused_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     long = task(Fixed(), "cycle:1000", 10_000, runs=100)
     for wanted in ("auto", "cpu"):
-        with pytest.raises(cb.InputError, match=r"\d+ hours.* 4 hours"):
+        with pytest.raises(cb.InputError, match=r"\d+ hours.*\b4 hours"):
             choose(wanted, long)
     assert capsys.readouterr().err == ""
     assert choose("reference", long) is reference.ENGINE

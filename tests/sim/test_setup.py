@@ -118,10 +118,10 @@ FAMILY = ("dec-ts:family=bernoulli", "tree-sums*kl-ucb:family=bernoulli", "local
 @pytest.mark.parametrize(
     ("problem", "where"),
     [
-        (cb.GaussianBandit([1.0, 0.5]), "GaussianBandit go from -inf to inf"),
-        (cb.PoissonBandit([1.0, 0.5]), "GaussianBandit.* -inf to inf"),
-        (cb.LoggedBandit({"a": [0.0, 2.0], "b": [1.0]}), "LoggedBandit go from 0 to 2"),
-        (cb.ParetoBandit([2.0, 3.0], cap=9.0), "ParetoBandit go from 1 to 9"),
+        (cb.GaussianBandit([1.0, 0.5]), "GaussianBandit.* -inf to inf"),
+        (cb.PoissonBandit([1.0, 0.5]), "PoissonBandit.* 0 to inf"),
+        (cb.LoggedBandit({"a": [0.0, 2.0], "b": [1.0]}), "LoggedBandit.* 0 to 2"),
+        (cb.ParetoBandit([2.0, 3.0], cap=9.0), "ParetoBandit.* 1 to 9"),
     ],
 )
 def test_a_policy_for_other_rewards_is_refused(policy: str, problem: Any, where: str) -> None:

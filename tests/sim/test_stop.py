@@ -66,9 +66,9 @@ def test_an_agent_stops_when_its_own_pulls_say_so() -> None:
 def test_stopping_changes_no_arm() -> None:
     plain, watched = (play(cb.FloodTS(), "cpu", stop=stop, keep="arms") for stop in (None, 0.95))
     np.testing.assert_array_equal(plain.arms, watched.arms)
-    with pytest.raises(cb.InputError, match="stop"):
+    with pytest.raises(cb.InputError, match=r"stop=0\.95"):
         _ = plain.stops
-    with pytest.raises(cb.InputError, match="stop"):
+    with pytest.raises(cb.InputError, match=r"stop=0\.95"):
         plain.to_dataframe("stops")
 
 

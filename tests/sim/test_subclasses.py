@@ -79,7 +79,7 @@ def test_agents_that_a_class_makes_itself_are_played(policy: Any) -> None:
 def test_parts_that_are_not_played_state_no_confidence_and_have_no_source() -> None:
     with pytest.raises(cb.InputError, match="confidence"):
         cb.simulate(PROBLEM, NETWORK, OwnAgents(), 5, stop=0.95)
-    with pytest.raises(cb.InputError, match="own-agents"):
+    with pytest.raises(cb.InputError, match="OwnAgents"):
         cb.at_source(cb.Truncated(limit=4.0), OwnAgents())
 
 

@@ -40,10 +40,9 @@ def problems(*paths: Path) -> list[str]:
 def test_files_that_agree() -> None:
     text, found = compare_files([node(1), node(2)], now=NOW)
     assert found == []
-    assert text.splitlines() == [
-        "nodes shop-1, shop-2 of cluster shop",
-        "certificates and tokens: check each file alone, on its own machine",
-    ]
+    first, rest = text.splitlines()
+    assert first == "nodes shop-1, shop-2 of cluster shop"
+    assert "certificates and tokens" in rest
 
 
 def test_others_are_named() -> None:

@@ -101,7 +101,7 @@ def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_tls() -> None:
     (found,) = problems(*LOCAL)
-    assert found.startswith("no [tls]")
+    assert "no [tls]" in found
     assert made(*LOCAL, insecure=True).tls is None
     assert made(insecure=True).tls is not None
 
@@ -120,7 +120,7 @@ def test_without_tls_on_many_machines(place: str, value: str, sentence: str) -> 
     more = ("node.token_file", "token")
     (found,) = problems(*LOCAL, more, (place, value), insecure=True)
     assert re.search(sentence, found)
-    assert "there is no [tls]" in found
+    assert "no [tls]" in found
 
 
 def test_an_api_for_others() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,22 +34,25 @@ def rows(config: NodeConfig) -> dict[str, str]:
 
 def test_explain(config: NodeConfig, tmp_path: Path) -> None:
     end = datetime.fromtimestamp(START + 90 * DAY, UTC)
-    assert rows(config) == {
-        "node": f"shop-1 of cluster shop, configuration {config.cluster.hash[:12]}",
-        "learning": "since 2026-01-31 12:00:00 UTC, 3 arms",
+    facts = {
+        "node": f"shop-1 .*shop\\b.*{config.cluster.hash[:12]}",
+        "learning": "2026-01-31 12:00:00 UTC.* 3 arms",
         "rewards": "0 to 1",
-        "policy": "flood-ts, robust: goes on whatever neighbours do",
+        "policy": "flood-ts, robust",
         "pace": "20 rounds per second",
-        "message": "2 values, with news of 1000 agents in every round up to 8002",
-        "traffic": "2.5 kB/s to each neighbour, with news of 1000 agents in every round up to "
-        "1.3 MB/s",
-        "memory": "about 56 MB",
-        "listens": "10.0.0.1:7400, mutual TLS",
-        "neighbours": "2: shop-2 at 10.0.0.2:7400, shop-3 at [fd00::3]:7401",
-        "journal": f"{tmp_path}/memory/shop-1, survives the death of the process",
-        "API": "127.0.0.1:8400",
-        "certificate": f"valid until {end:%Y-%m-%d} (90 days)",
+        "message": "2 values.* 8002",
+        "traffic": r"2\.5 kB/s.*1\.3 MB/s",
+        "memory": "56 MB",
+        "listens": r"10\.0\.0\.1:7400, mutual TLS",
+        "neighbours": r"2: shop-2 at 10\.0\.0\.2:7400, shop-3 at \[fd00::3\]:7401",
+        "journal": f"{tmp_path}/memory/shop-1",
+        "API": r"127\.0\.0\.1:8400",
+        "certificate": rf"{end:%Y-%m-%d} \(90 days\)",
     }
+    told = rows(config)
+    assert told.keys() == facts.keys()
+    for row, fact in facts.items():
+        assert re.search(fact, told[row])
     assert "warning" not in explain(config, START)
 
 
@@ -60,7 +64,7 @@ def test_explain_other_settings(config: NodeConfig) -> None:
         replace(config, cluster=cluster, api=Path("/run/x"), token_file=Path("t"), api_tls=files)
     )
     assert other["rewards"] == "sigma 2"
-    assert other["policy"] == "dec-ts, synchronous: every round waits for all neighbours"
+    assert other["policy"].startswith("dec-ts, synchronous")
     assert (other["message"], other["traffic"]) == ("6 values", "3.2 kB/s to each neighbour")
     assert other["API"] == "unix:/run/x, with a token, mutual TLS"
     both = replace(config, cluster=replace(config.cluster, sigma=0.5))
@@ -76,24 +80,24 @@ def test_explain_sections(config: NodeConfig, tmp_path: Path) -> None:
             "policy": "tree-sums*lin-ts:disjoint=true", "features": {"age": [18, 99]},
         },
     }  # fmt: skip
-    told = explain(parse_config(data, tmp_path / "node.toml", now=NOW), START).splitlines()
-    at = told.index("learning     since 2026-01-31 12:00:00 UTC, 2 bandits")
-    assert [line.strip() for line in told[at + 2 : at + 7]] == [
-        "forgets half in 2 h; clocks may differ by 15 min",
-        "sends each neighbour nothing without news, with news of 1000 agents in every round up to "
-        "1.1 MB/s",
-        "layout     3 arms, rewards sigma 1, tree-sums*lin-ts:disjoint=true, number 7",
-        "features: age, a number from 18 to 99: 2 columns with that of ones",
-        "sends each neighbour 6.0 kB/s, while agents are being counted up to 11.3 kB/s",
-    ]
+    told = explain(parse_config(data, tmp_path / "node.toml", now=NOW), START)
+    for fact in (
+        "2026-01-31 12:00:00 UTC.* 2 bandits",
+        "half in 2 h.* 15 min",
+        r"news of 1000 agents.* 1\.1 MB/s",
+        r"layout .* 3 arms.* sigma 1, tree-sums\*lin-ts:disjoint=true, number 7",
+        "age, a number from 18 to 99: 2 columns",
+        r"6\.0 kB/s.* 11\.3 kB/s",
+    ):
+        assert re.search(fact, told)
 
 
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("max_agents", 1001, "tells everybody of everybody, up to 1001 agents"),
-        ("rounds_per_second", 201.0, "201 rounds per second leave each under 5 ms"),
-        ("rounds_per_second", 1.9, "gone after 5 s, which is 9.5 rounds"),
+        ("max_agents", 1001, "1001 agents"),
+        ("rounds_per_second", 201.0, "201 rounds per second"),
+        ("rounds_per_second", 1.9, "9.5 rounds"),
     ],
 )
 def test_warnings_of_the_cluster(config: NodeConfig, key: str, value: Any, sentence: str) -> None:
@@ -106,39 +110,39 @@ def test_warnings_of_the_cluster(config: NodeConfig, key: str, value: Any, sente
 def test_warnings_of_the_node(config: NodeConfig) -> None:
     assert list(find_warnings(config, START + 76 * DAY)) == []
     (found,) = find_warnings(config, START + 76.5 * DAY)
-    assert found == "the certificate expires in 13 days; renew it: coopbandits certs renew"
+    assert re.search("13 days.*coopbandits certs renew", found)
     changes = (("tls", REMOVED), ("neighbors", REMOVED), ("node.listen", "127.0.0.1:0"))
     alone, without = find_warnings(made(*changes, insecure=True), START)
-    assert alone.startswith("shop-1 has no neighbours and learns alone")
-    assert without.startswith("without [tls] every process on this machine can take part")
+    assert "shop-1 has no neighbours" in alone
+    assert "[tls]" in without
 
 
 def test_explain_forgetting(config: NodeConfig) -> None:
     forgets = replace(config, cluster=replace(config.cluster, half_life=7200.0))
-    assert rows(forgets)["forgetting"] == "half in 2 h; clocks may differ by 15 min"
+    assert re.search("half in 2 h.* 15 min", rows(forgets)["forgetting"])
     assert "9002" in rows(forgets)["message"], "one value more per entry"
     assert "warning" not in explain(forgets, START)
     short = replace(config, cluster=replace(config.cluster, half_life=1800.0))
     (found,) = find_warnings(short, START)
-    assert found.startswith("rewards may come 1 h after their choice and count as new then, where")
+    assert "1 h after" in found
 
 
 def test_whose_documents_are_taken_is_told(config: NodeConfig, tmp_path: Path) -> None:
     assert "operators" not in rows(config)
     known = replace(config, document=DocumentConfig((bytes(32),)))
-    assert rows(known)["operators"] == "1, whose documents are taken"
+    assert rows(known)["operators"].startswith("1,")
     file = tmp_path / "cluster.toml"
     watched = replace(config, document=DocumentConfig((bytes(32), bytes(32)), file))
-    assert rows(watched)["operators"] == f"2, whose documents are taken, also from {file}"
+    assert re.search(rf"^2,.*{file}", rows(watched)["operators"])
 
 
 @pytest.mark.parametrize(
     ("later", "told"),
     [
-        (-3, "the certificate of the API holds from "),
+        (-3, "from 20"),
         (0, None),
-        (80, "the certificate of the API expires in 10 days; renew it"),
-        (2000, "the certificate of the API expired on "),
+        (80, "10 days"),
+        (2000, "expired on 20"),
     ],
 )
 def test_the_certificate_of_the_api_is_warned_of(
@@ -147,4 +151,4 @@ def test_the_certificate_of_the_api_is_warned_of(
     shown = replace(config, tls=None, api_tls=config.tls)
     found = [each for each in find_warnings(shown, START + later * DAY) if "of the API" in each]
     assert len(found) == (told is not None)
-    assert told is None or found[0].startswith(told)
+    assert told is None or told in found[0]

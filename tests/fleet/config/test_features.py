@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import Any
 
@@ -120,9 +121,7 @@ def test_what_it_means_is_explained() -> None:
 def test_nodes_that_declare_others_are_told_apart() -> None:
     one, other = declared(), declared({"hour": [0, 23]}, ("node.id", "shop-9"))
     (sentence,) = [said for said in compare({"1": one, "2": other}) if "features" in said]
-    assert "[cluster] features is {'hour': [0.0, 23.0]}, but 1 has {'age': [-1.5, 1.5], 'c" in (
-        sentence
-    )
+    assert re.search(r"features.*\{'hour': \[0\.0, 23\.0\]\}.*\{'age': \[-1\.5, 1\.5\]", sentence)
 
 
 def test_many_categories_are_not_all_listed() -> None:

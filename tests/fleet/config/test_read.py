@@ -227,12 +227,12 @@ def test_all_problems_are_told_together() -> None:
     assert len(refused.value.problems) == 5
 
 
-@pytest.mark.parametrize("spelling", EXAMPLES)
-def test_policies_that_cannot_run_are_refused(spelling: str) -> None:
-    reason = obstacle(parse_policy(spelling))
-    if reason:
-        (found,) = problems(("cluster.policy", spelling))
-        assert repr(spelling) in found and reason in found
+def test_policies_that_cannot_run_are_refused() -> None:
+    for spelling in EXAMPLES:
+        reason = obstacle(parse_policy(spelling))
+        if reason:
+            (found,) = problems(("cluster.policy", spelling))
+            assert repr(spelling) in found and reason in found
 
 
 def test_time_zones() -> None:
@@ -274,7 +274,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_config(tmp_path / "node.toml", now=NOW)
     for content in (b"node = [", b"\xff", b"a = " + b"[" * 2000, b"a = 1" + b"0" * 5000):
         (tmp_path / "node.toml").write_bytes(content)
-        with pytest.raises(InputError, match=r"node\.toml"):
+        with pytest.raises(InputError, match=r"node\.toml.*TOML"):
             read_config(tmp_path / "node.toml", now=NOW)
 
 

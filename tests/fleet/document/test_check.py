@@ -45,10 +45,10 @@ def test_nothing_is_signed_that_agents_would_refuse(tmp_path: Path) -> None:
     assert all(any(text in line for line in lines) for text in told), lines
     assert not signature_file(path).exists()
     path.write_text(write_config({"cluster": HEAD | {"colour": 1}, "bandits": {"b": {}}}))
-    with pytest.raises(InputError, match=r"(?s)key of \[cluster\].*\[bandits.b\] has no arms"):
+    with pytest.raises(InputError, match=r"(?s)\[cluster\].*\[bandits.b\].*arms"):
         checked(path.read_bytes())
     path.write_text(write_config({"cluster": HEAD | {"colour": 1}}) + "[bandits]\nb = 1\n")
-    with pytest.raises(InputError, match=r"(?s)key of \[cluster\].*\[bandits\] b is 1"):
+    with pytest.raises(InputError, match=r"(?s)\[cluster\].*\[bandits\] b.* 1\b"):
         checked(path.read_bytes())
 
 
@@ -67,7 +67,7 @@ def test_files_of_nodes_are_looked_at_too(
         app([*sign, "--node", str(plain), "--node", str(other)], standalone_mode=False)
     first, second = str(refused.value).splitlines()
     assert "n0" in first
-    assert "'shop'.*'bank'" in second
+    assert "'bank'" in second
     node_file(other, bandits={"button": BUTTON})
     app([*sign, "--node", str(other)], standalone_mode=False)
     told = capsys.readouterr()

@@ -204,7 +204,7 @@ def test_who_writes_the_agents_own_file_decides_whom_it_believes(
     disk = MemoryDisk()
     one = keeper(disk)
     one.adopt(signed(2, 1, 2, operators=(2,)))
-    assert "none of the operators in this agent's file is trusted any more" in caplog.text
+    assert "none of the operators" in caplog.text
     again = keeper(disk, roots=(7,))
     assert (again.version, again.keys) == (2, (public(7),))
     assert again.adopt(signed(3, 7))

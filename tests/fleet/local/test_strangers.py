@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 import time
@@ -77,6 +78,6 @@ def test_strangers_are_refused(tmp_path: Path) -> None:
         other.write_text(other.read_text().replace('name = "local"', 'name = "other"'))
         asyncio.run(require_refusals(places, certificates, forged))
     log = (tmp_path / "a00" / "log.txt").read_text()
-    assert "refused a77: 'a77' is no neighbour" in log
-    assert "refused a01: a01 has cluster 'other', but a00 expects 'local'" in log
+    assert re.search("refused a77: .*no neighbour", log)
+    assert re.search("refused a01: .*'other'.*'local'", log)
     assert "Traceback" not in log

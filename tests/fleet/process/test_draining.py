@@ -47,7 +47,7 @@ def test_a_drained_agent_waits_for_rewards_and_hands_them_in(
             client.observe(client.choose().ticket, 1.0)
             alpha.send(signal.SIGTERM)
             assert alpha.end() == 0
-            assert "stopping although not all neighbours have the last rewards" in alpha.told()
+            assert "not all neighbours have the last rewards" in alpha.told()
 
 
 def test_the_deadline_ends_the_wait_and_the_journal_keeps_what_is_open(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_earliest_deadline_that_was_asked_for_counts(tmp_path: Path) -> None
             client.drain(600.0)  # the same again, as by a client that heard no answer
             client.drain()
             client.drain(1200.0)
-            wait(lambda: "asked to drain for 1200 s, but going on for at most " in agent.told())
+            wait(lambda: "asked to drain for 1200 s" in agent.told())
             began = time.monotonic()
             client.drain(0.3)
             client.drain(30.0)
@@ -114,7 +114,7 @@ def test_an_agent_without_a_link_waits_for_one_if_nobody_else_knows_what_it_has(
             client.observe(client.choose().ticket, 1.0)
         alpha.send(signal.SIGTERM)
         assert alpha.end() == 0
-        assert "stopping without a link: up to 1 rewards since the start are known" in alpha.told()
+        assert "without a link: up to 1 rewards" in alpha.told()
         alpha.write(drain_seconds=60.0)
         alpha.start()
         with alpha.client() as client:

@@ -161,13 +161,13 @@ def test_what_cannot_be_exported_is_said_and_nothing_is_overwritten(
     config_of(tmp_path / "alpha")
     source, file = str(tmp_path / "alpha" / "node.toml"), tmp_path / "learned.json"
     file.write_text("before")
-    with pytest.raises(InputError, match=r"cannot read .*journal: No such file"):
+    with pytest.raises(InputError, match=r"journal.*No such file"):
         export(source, str(file))
-    with pytest.raises(InputError, match=r"nothing was exported: no agent answered"):
+    with pytest.raises(InputError, match="no agent answered"):
         export("127.0.0.1:1", str(file))
     with LocalAgent(config_of(tmp_path / "alpha")):
         pass
-    with pytest.raises(InputError, match=r"ends in '.xls'; an export is written as .json, .csv"):
+    with pytest.raises(InputError, match=r"'\.xls'.*\.json, \.csv"):
         export(source, str(tmp_path / "learned.xls"))
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match="pyarrow"):

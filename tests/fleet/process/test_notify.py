@@ -86,7 +86,7 @@ def test_an_abstract_socket_and_nobody_who_listens(caplog: pytest.LogCaptureFixt
         told.tell("READY=1")
         assert sock.recv(100) == b"READY=1"
     told.tell("STOPPING=1")
-    assert "the service manager cannot be told STOPPING=1" in caplog.text
+    assert "STOPPING=1" in caplog.text
     caplog.clear()
     ServiceManager({}).tell("READY=1")
     assert caplog.text == ""

@@ -37,5 +37,5 @@ def test_a_torn_record_is_told(caplog: pytest.LogCaptureFixture) -> None:
     torn = encode_mark(read_records(bytes(disk.data)).sequence + 1)[:8]
     disk.data += torn
     Runtime(config, disk, MemoryNetwork().transport("alpha", ()))
-    assert "cut off 8 bytes of a record that was torn, and kept them" in caplog.text
+    assert "cut off 8 bytes" in caplog.text
     assert disk.kept == {"cut": torn}

@@ -57,7 +57,7 @@ def test_a_fleet_is_converted_agent_by_agent_and_then_ruled_by_a_document(
                     convert(alpha)  # it runs
             convert(alpha)
             told = capsys.readouterr().out
-            assert "the journal goes on with it: agent alpha in round" in told
+            assert "agent alpha in round" in told
             assert told.endswith("rewards: 3; open tickets: 1\n")
             with opened(alpha) as one:  # the other has not been touched
                 assert known(one) == 7.0
