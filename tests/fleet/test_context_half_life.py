@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -27,20 +26,17 @@ HOUR, YEAR = 3600.0, 365 * 86400.0
 COLUMNS = 4
 WIDTH = COLUMNS + COLUMNS * (COLUMNS + 1) // 2 + 1
 exact = pytest.mark.parametrize("policy", EXACT)
-signed = pytest.mark.parametrize("signed", [False, True], ids=["plain", "signed"])
 
 
 class Fleet(World):
     """A path of agents that are told of requests and forget half in two hours."""
 
-    def __init__(self, policy: str, size: int = 3, certificates: Path | None = None) -> None:
+    def __init__(self, policy: str, size: int = 3) -> None:
         self.ahead = dict.fromkeys(range(size), 0.0)
         self.pulls: list[tuple[int, Any, int, float, int]] = []
         self.waiting: list[tuple[int, str, str, Any, float]] = []
         self.words = (word_at(7, number) for number in count())
-        super().__init__(
-            cluster(policy, half_life=2 * HOUR), nx.path_graph(size), certificates=certificates
-        )
+        super().__init__(cluster(policy, half_life=2 * HOUR), nx.path_graph(size))
         self.settle(80)  # trees grow
 
     def restart(self, agent: int, neighbors: Any = None) -> None:
@@ -105,11 +101,8 @@ class Fleet(World):
 
 
 @exact
-@signed
-def test_sums_are_exact_by_age_through_a_crash_with_open_tickets(
-    policy: str, signed: bool, certificates: Path
-) -> None:
-    fleet = Fleet(policy, certificates=certificates if signed else None)
+def test_sums_are_exact_by_age_through_a_crash_with_open_tickets(policy: str) -> None:
+    fleet = Fleet(policy)
     fleet.play(late=True)
     fleet.now += 0.9 * HOUR
     before = fleet.node(1).replica.agent.export_state()
@@ -145,11 +138,8 @@ def test_what_switched_is_learned_since_the_old_is_forgotten(policy: str) -> Non
     assert "how sure that is cannot be stated, since" in said.sentence
 
 
-@signed
-def test_a_memory_that_is_put_back_keeps_contexts_and_ages(
-    signed: bool, certificates: Path
-) -> None:
-    fleet = Fleet(EXACT[0], certificates=certificates if signed else None)
+def test_a_memory_that_is_put_back_keeps_contexts_and_ages() -> None:
+    fleet = Fleet(EXACT[0])
     fleet.play()
     fleet.settle()
     copy = MemoryDisk()

@@ -6,33 +6,35 @@ edits of what an honest neighbour would have sent.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
 from coopbandits.core.contract import Vector
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.identity.certs import init_authority, issue
+from coopbandits.fleet.identity.notary import pack
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.protocol.frames import Fields, Stamp
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.proofs import write_proofs
 from tests.torture.schedule import START
 from tests.torture.world import World
 
-from .target import SCRATCH, Check, Spelling, Target
+from .target import Check, Spelling, Target
 
 VICTIM, LIAR = 0, 1
-POLICIES = ("flood-ts", "tree-ts", "gossip-ts", "dec-ts", "dducb", "flood-ts signed")
+POLICIES = ("flood-ts", "tree-ts", "gossip-ts", "dec-ts", "dducb")
 TOLD: dict[str, dict[str, Any]] = {
     "dec-ts": {"num_agents": 2},
     "dducb": {"num_agents": 2, "lambda_bound": 0.6},
 }
 VALUES = (
     0.0, 1.0, -1.0, 0.5, 2.0, 3.0, 10.0, 100.0, 1e4, 1e6, 1e15, 2.0**52, 2.0**52 + 1, 2.0**53,
+    2.0**52 + 4096, 2.0**52 + 4097,
     2.0**63, 1e150, 1e151, 1e300, 1.7e308, 5e-324, 1e-300, 1e-12, -0.0, -1e300, np.inf, -np.inf,
     np.nan,
 )  # fmt: skip
@@ -56,18 +58,13 @@ def seeds() -> list[bytes]:
 class Listening:
     """Tries inputs on agents of their own, two of them."""
 
-    def __init__(self, certificates: Path) -> None:
-        self.certificates = certificates
-
     def world(self, policy: str) -> World:
-        plain = policy.removesuffix(" signed")
-        told = TOLD.get(plain, {})
+        told = TOLD.get(policy, {})
         cluster = ClusterConfig(
-            "shop", START - 1000, ("a", "b"), plain, reward_range=(0.0, 1.0), max_agents=20,
+            "shop", START - 1000, ("a", "b"), policy, reward_range=(0.0, 1.0), max_agents=20,
             max_pulls_per_second=10.0, **told,
         )  # fmt: skip
-        signed = self.certificates if plain != policy else None
-        world = World(cluster, nx.path_graph(2), certificates=signed)
+        world = World(cluster, nx.path_graph(2))
         for agent in world.graph:
             world.pull(agent, agent, 0.5)
         for _ in range(2):
@@ -116,8 +113,24 @@ def said(world: World, how: Spelling) -> list[bytes]:
         for _ in range(how.number(5)):
             if values is not None and len(values):
                 values[how.number(len(values))] = value(how)
-    fields = Fields(how.piece(how.number(200)), how.piece(how.number(200))) if op == 3 else None
-    return [frames.encode_data(stamp, values, fields)]
+    if op == 3:
+        fields = Fields(how.piece(how.number(200)), how.piece(how.number(200)))
+        return [frames.encode_data(stamp, values, fields)]
+    return [frames.encode_data(stamp, values, signed(liar, values))]
+
+
+def signed(liar: Node, values: Vector | None) -> Fields | None:
+    """Return the liar's proofs of all that is told, where entries are proven."""
+    entries = liar.gossip.entries
+    if entries is None or values is None:
+        return None
+    try:
+        rows = entries.machine.rows(values)
+    except InputError:
+        return None
+    by = entries.notary
+    certificates = pack([author.certificate for author in by.authors.values()])
+    return write_proofs([by.sign(row.tobytes()) for row in rows], certificates)
 
 
 def honest(world: World) -> Vector | None:
@@ -132,10 +145,7 @@ def value(how: Spelling) -> float:
 
 @contextmanager
 def opened() -> Iterator[Check]:
-    with tempfile.TemporaryDirectory(prefix="cb-fuzz-", dir=SCRATCH) as folder:
-        init_authority(Path(folder))
-        issue(Path(folder), ["n0", "n1"])
-        yield Listening(Path(folder))
+    yield Listening()
 
 
 MESSAGES = Target(

@@ -158,7 +158,7 @@ MUTANTS = (
     Mutant(
         "each number of an author may have as many pulls as one agent",
         "core/aggregate/claims.py",
-        "grown = self._totals.get(agent, 0.0) + total - (known or 0.0)\n",
+        "grown = self._totals.get(author, 0.0) + total - (known or 0.0)\n",
         "grown = total\n",
         ("flood-ts",),
     ),
@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "entries of a revoked agent stay in the totals",
         "fleet/protocol/entries.py",
-        "            if number != self.machine.number and self._is_revoked(number):\n",
+        "            if number != self.machine.number and author_of(number) in authors:\n",
         "            if False:\n",
         ("flood-ts",),
     ),
@@ -200,8 +200,8 @@ MUTANTS = (
     Mutant(
         "an author may have any numbers",
         "fleet/protocol/proofs.py",
-        "        if number not in self.known and not self._has_room(author, number):\n",
-        "        if False:\n",
+        "if number not in self.known and len(self._numbers.get(author, ())) >= MAX_NUMBERS:\n",
+        "if False:\n",
         ("flood-ts",),
     ),
     Mutant(

@@ -168,7 +168,7 @@ def test_what_others_found_is_in_the_estimate_and_not_in_the_own() -> None:
     world = path_world()
     far = service_in(world, 2)
     far.observe(far.choose(["green"]).ticket, 1.0)
-    for _ in range(6):
+    for _ in range(20):
         world.step()
     green = service_in(world).arms()[1]
     assert (green.mean, green.pulls, green.own_pulls, green.own_reward) == (1.0, 1.0, 0, 0.0)

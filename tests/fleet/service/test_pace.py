@@ -13,6 +13,7 @@ import pytest
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import SLACK
+from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import ArmSums
 from coopbandits.fleet.config import ClusterConfig
@@ -124,7 +125,7 @@ def test_what_is_taken_here_is_believed_there(rate: float, delay: float) -> None
                 made += 1
         arrives = now + (delay if turn % 300 == 0 else 0.0)
         if made > max(before, heard):
-            entry = np.array([[1.0, 0.0, 0.0, float(made)]])
+            entry = np.array([[entry_number(1, 0), 0.0, 0.0, float(made)]])
             assert claims.sift(registers, entry, (0.0, 0.0), arrives) == [None]
             heard = made
     assert made == heard >= rate * 900 * step
