@@ -133,9 +133,9 @@ def test_needs_and_bad_input() -> None:
     assert GossipUCB().needs == {"num_agents"}
     assert FedUCB(1.0, 10).needs == {"num_agents", "secret"}
     assert FedUCB(1.0, 10).parts is None
-    with pytest.raises(InputError, match="epsilon is 0; it must be a positive number, or inf"):
+    with pytest.raises(InputError, match="epsilon is 0; it must be a number above 1e-100, or inf"):
         FedUCB(0, 10)
-    with pytest.raises(InputError, match="epsilon is -1; it must be a positive number, or inf"):
+    with pytest.raises(InputError, match="epsilon is -1; it must be a number above 1e-100, or inf"):
         TrackedMeans(epsilon=-1)
     with pytest.raises(InputError, match="horizon is 0"):
         FedUCB(1.0, 0)
