@@ -20,6 +20,7 @@ from scipy.stats import beta
 import coopbandits as cb
 from coopbandits.core.draws import GOLDEN, mix, uniform_of, uniforms, word_at, words
 from coopbandits.core.sources.private import PrivateTap
+from coopbandits.core.streams import INIT_A, MIX_L, MIX_R, MULT_A, POOL
 
 Messages = NDArray[np.float64]
 """All values that were sent, in order."""
@@ -76,6 +77,14 @@ class KeyTap(WordTap):
     def __init__(self, view: cb.LocalView, settings: cb.Private) -> None:
         super().__init__(view, settings)
         self.key = int.from_bytes(view.secret[:8], "little")
+
+
+class HalfTap(PrivateTap):
+    """Half of the noise."""
+
+    def __init__(self, view: cb.LocalView, settings: cb.Private) -> None:
+        super().__init__(view, settings)
+        self.scale //= 2
 
 
 def noise_by_word(key: int, arm: int, pulls: int, scale: float) -> float:
@@ -211,6 +220,37 @@ def keys_of_noise(third: float, fifth: float, scale: float) -> list[int]:
     arms = unmixed(found) - GOLDEN  # from the key of level 0 to that of the arm
     keys: list[int] = (unmixed(arms) - GOLDEN).tolist()
     return keys
+
+
+def twin_of(seed: int) -> int:
+    """Another seed of 128 bits, of which every stream has the same key.
+
+    A key is made of two of the four words that numpy's hash keeps, and each step of the hash can be
+    inverted: so a key reveals these two words, from which the keys of all streams follow.
+    """
+    bits, constants = (1 << 32) - 1, [INIT_A]
+    for _ in range(POOL * POOL):
+        constants.append(constants[-1] * MULT_A & bits)
+    pairs = [(i, j) for i in range(POOL) for j in range(POOL) if i != j]
+
+    def scrambled(value: int, step: int) -> int:
+        mixed = (value ^ constants[step]) * constants[step + 1] & bits
+        return mixed ^ mixed >> 16
+
+    words = [seed >> 32 * i & bits for i in range(POOL)]
+    pool = [scrambled(word, i) for i, word in enumerate(words)]
+    for step, (i, j) in enumerate(pairs, POOL):
+        mixed = (pool[j] * int(MIX_L) - scrambled(pool[i], step) * int(MIX_R)) & bits
+        pool[j] = mixed ^ mixed >> 16
+    pool[3] ^= 1  # of which no key is made
+    for step, (i, j) in reversed(list(enumerate(pairs, POOL))):
+        mixed = pool[j] ^ pool[j] >> 16
+        pool[j] = (mixed + scrambled(pool[i], step) * int(MIX_R)) * pow(int(MIX_L), -1, 1 << 32)
+        pool[j] &= bits
+    found = [value ^ value >> 16 for value in pool]
+    for i in range(POOL):
+        found[i] = found[i] * pow(constants[i + 1], -1, 1 << 32) & bits ^ constants[i]
+    return sum(word << 32 * i for i, word in enumerate(found))
 
 
 def least_epsilon(one: NDArray[np.float64], other: NDArray[np.float64], error: float) -> float:

@@ -9,23 +9,26 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
+from coopbandits.core.draws import stream_key
 from coopbandits.core.sources.private import PrivateTap
 from coopbandits.sim import reference
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup
-from coopbandits.sim.tapes import secret_of
+from coopbandits.sim.tapes import agent_keys, secret_of
 
 from .attackers import (
     PULLS,
     TARGET,
     WORDS,
     Attacker,
+    HalfTap,
     KeyTap,
     Messages,
     WordTap,
     least_epsilon,
     noise_by_word,
     rewards,
+    twin_of,
     words_of_exponentials,
 )
 
@@ -118,6 +121,17 @@ def agents_of(played: cb.Policy) -> reference.Agents:
     return reference.Agents(Task(setup, played), played, 0)
 
 
+@pytest.mark.slow
+def test_the_measure_finds_noise_of_half_the_size() -> None:
+    assert measured(Attacker(policy("flood-ucb", 3.0), HalfTap), 2_500) > 3.0
+
+
+def released_by(agent: cb.Agent) -> float:
+    for _ in range(PULLS):
+        agent.observe(0, 0.5)
+    return float(agent.estimate().sums[0])  # type: ignore[attr-defined]  # of agents with parts
+
+
 def test_an_agent_that_lost_its_memory_draws_fresh_noise() -> None:
     played = policy("tree-ucb", 1.0)
     released = []
@@ -126,11 +140,8 @@ def test_an_agent_that_lost_its_memory_draws_fresh_noise() -> None:
         for _ in range(lives):
             players.renew(2, 10)
         agent = players.agents[2]
-        for _ in range(PULLS):
-            agent.observe(0, 0.5)
-        sums = agent.estimate().sums[0]  # type: ignore[attr-defined]  # of agents with parts
-        released.append(float(sums))
-        assert agent.view.secret == secret_of(5, 0, 2, lives)
+        released.append(released_by(agent))
+        assert agent.view.secret == secret_of(5, played.spelling, 0, 2, lives)
     assert len(set(released)) == 3
     assert released[2] == released[3]  # a run stays a function of its seed
 
@@ -155,6 +166,36 @@ def test_faults_that_lose_memories_lead_there() -> None:
 
 def test_only_agents_that_need_a_secret_have_one() -> None:
     assert {agent.view.secret for agent in agents_of(cb.TreeUCB()).agents} == {b""}
-    told = [agent.view for agent in agents_of(policy("flood-ucb", 1.0)).agents]
-    assert [view.secret for view in told] == [secret_of(5, 0, i, 0) for i in range(4)]
+    played = policy("flood-ucb", 1.0)
+    told = [agent.view for agent in agents_of(played).agents]
+    secrets = [secret_of(5, played.spelling, 0, i, 0) for i in range(4)]
+    assert [view.secret for view in told] == secrets
     assert {view.random_word for view in told} == {0}
+
+
+def test_secrets_do_not_follow_from_what_messages_reveal_of_the_seed() -> None:
+    """One random word gives the keys of all streams, which a twin seed shares."""
+    seed = 0x9E3779B97F4A7C15F39CC0605CEDC834
+    twin = twin_of(seed)
+    assert twin != seed
+    for stream in range(16):
+        assert stream_key(seed, stream, 3) == stream_key(twin, stream, 3)
+        assert (agent_keys(seed, stream, 3, 4) == agent_keys(twin, stream, 3, 4)).all()
+    assert secret_of(seed, "", 3, 0, 0) != secret_of(twin, "", 3, 0, 0)
+
+
+def test_secrets_have_one_use() -> None:
+    """Equal noise of two policies of one call would cancel in the difference of their sums."""
+    used = {
+        secret_of(seed, name, run, agent, life)
+        for seed in (0, 1, 2**200)
+        for name in ("", "a", "b")
+        for run in range(2)
+        for agent in range(3)
+        for life in range(2)
+    }
+    assert len(used) == 3 * 3 * 2 * 3 * 2
+    first, second = (
+        released_by(agents_of(policy(name, 1.0)).agents[0]) for name in ("flood-ucb", "tree-ucb")
+    )
+    assert first != second

@@ -41,6 +41,13 @@ def require_positive(name: str, value: Any) -> None:
     require_number(name, value, "a positive finite number", 0.0, math.inf)
 
 
+def require_epsilon(epsilon: Any) -> None:
+    """Refuse all but an ε for which noise is finite, and infinity for none."""
+    if epsilon != math.inf:
+        accepted = "a number above 1e-100, or inf for no noise"
+        require_number("epsilon", epsilon, accepted, 1e-100, math.inf)
+
+
 def require_lambda(name: str, value: Any) -> None:
     """Refuse all but numbers in [0, 1)."""
     require_number(name, value, "a number in [0, 1)", -math.ulp(0.0), 1.0)

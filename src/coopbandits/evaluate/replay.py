@@ -282,7 +282,7 @@ def make_agents(
                     i, num_arms=log.num_arms, sigma=sigma, needs=needs, global_knowledge=known[i]
                 ),
                 random_word=tag if "random_word" in needs else 0,
-                secret=secret_of(seed, run, i, 0) if "secret" in needs else b"",
+                secret=secret_of(seed, policy.spelling, run, i, 0) if "secret" in needs else b"",
                 num_features=log.num_features if policy.takes_context else 0,
             )
         )

@@ -196,7 +196,9 @@ class Agents(Players):
         if view.secret:
             self.lost_memories[agent] += 1
             life = self.lost_memories[agent]
-            view = replace(view, secret=secret_of(self.seed, self.run, agent, life))
+            view = replace(
+                view, secret=secret_of(self.seed, self.policy.spelling, self.run, agent, life)
+            )
         self.agents[agent] = self.policy.make_agent(view)
         for _ in range(rounds):
             self.agents[agent].receive({})
@@ -295,7 +297,9 @@ def local_views(task: Task, run: int) -> list[LocalView]:
                 global_knowledge=known[i],
             ),
             random_word=words[i],
-            secret=secret_of(task.seed, run, i, 0) if "secret" in needs else b"",
+            secret=secret_of(task.seed, task.policy.spelling, run, i, 0)
+            if "secret" in needs
+            else b"",
             common_round=common_round,
             num_features=task.num_features,
         )

@@ -5,7 +5,8 @@ of one call see the same tape, so comparisons are paired. Decisions: one word pe
 `choose`. Where rewards depend on features, these come from a tape of their own. A word depends only
 on its place, so chunks, threads and horizons change nothing. In the same way the order of shuffled
 arms is a function of (seed, run), the identity word that an agent may be given one of (seed, run,
-agent), and its secret one of (seed, run, agent, life): an agent that lost its memory gets another.
+agent), and its secret one of (seed, policy, run, agent, life): an agent that lost its memory gets
+another.
 """
 
 from __future__ import annotations
@@ -49,14 +50,15 @@ def identity_words(seed: int, run: int, num_agents: int) -> list[int]:
     return words_of_agents
 
 
-def secret_of(seed: int, run: int, agent: int, life: int) -> bytes:
+def secret_of(seed: int, policy: str, run: int, agent: int, life: int) -> bytes:
     """Return the secret of one agent after it lost its memory `life` times.
 
-    It is hashed, so it does not follow from the other streams: what an agent sends reveals its
-    identity word, and SplitMix64 can be inverted from there to the key of all identity words.
+    It is a hash of the whole seed. The keys of the streams above would not do: messages reveal
+    identity words, and both SplitMix64 and numpy's hash can be inverted, so one word gives the keys
+    of all streams, with 64 bits of the seed. Policies of one call have secrets of their own, since
+    noise that is used for the rewards of two hides neither.
     """
-    place = stream_key(seed, SECRETS, run), agent, life
-    return blake2b(b"".join(number.to_bytes(8, "little") for number in place)).digest()[:32]
+    return blake2b(repr((int(seed), policy, run, agent, life)).encode(), digest_size=32).digest()
 
 
 def tape_words(keys: Words, first: int, pulls: int) -> Words:

@@ -175,7 +175,7 @@ def local_views(
         replace(
             view,
             random_word=identities[i] if "random_word" in needs else 0,
-            secret=secret_of(seed, 0, i, 0) if "secret" in needs else b"",
+            secret=secret_of(seed, "", 0, i, 0) if "secret" in needs else b"",
         )
         for i, view in enumerate(views)
     ]

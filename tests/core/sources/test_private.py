@@ -148,6 +148,21 @@ def test_noise_is_never_smaller_than_was_asked_for() -> None:
         assert tap(epsilon, horizon).scale * epsilon >= STEPS * horizon.bit_length()
 
 
+@pytest.mark.parametrize("horizon", [1, 2, 7, 8, 100])
+def test_every_reward_lies_in_as_many_blocks_as_the_noise_is_made_for(horizon: int) -> None:
+    one, blocks = tap(1.0, horizon), set()
+
+    def noted(arm: int, level: int, first: int) -> int:
+        assert arm == 0
+        blocks.add((first, first + 2**level))
+        return 0
+
+    one.noise = noted  # type: ignore[method-assign]
+    assert sum(one.drawn(0, 1.0, NOTHING) for _ in range(horizon)) == horizon
+    held = [sum(start <= pull < end for start, end in blocks) for pull in range(horizon)]
+    assert max(held) <= horizon.bit_length() <= one.scale / STEPS
+
+
 def test_bad_input() -> None:
     with pytest.raises(InputError, match=r"epsilon.* 0\b"):
         Private(0, 10)

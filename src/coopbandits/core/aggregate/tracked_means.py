@@ -24,7 +24,7 @@ from coopbandits.core.aggregate.aggregation import (
 )
 from coopbandits.core.aggregate.exchange import check_means
 from coopbandits.core.aggregate.means_rows import TrackedMeansRows
-from coopbandits.core.checks import require_count, require_flag, require_number, require_positive
+from coopbandits.core.checks import require_count, require_epsilon, require_flag, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.mixing import weighted_sum
@@ -71,9 +71,7 @@ class TrackedMeans(Aggregation):
         """Refuse settings outside what it is defined for."""
         require_positive("credit", self.credit)
         require_flag("pairs", self.pairs)
-        if self.epsilon != math.inf:
-            accepted = "a positive number, or inf for no noise"
-            require_number("epsilon", self.epsilon, accepted, 0.0, math.inf)
+        require_epsilon(self.epsilon)
         require_count("horizon", self.horizon)
 
     @property

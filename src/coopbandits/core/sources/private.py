@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from coopbandits.core.checks import require_count, require_number
+from coopbandits.core.checks import require_count, require_epsilon
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS, UNIT_REWARDS, Support
 from coopbandits.core.sources.source import Source, Tap
@@ -76,9 +76,7 @@ class Private(Source):
 
     def __post_init__(self) -> None:
         """Refuse settings outside what it is defined for."""
-        if self.is_noisy:
-            accepted = "a positive number, or inf for no noise"
-            require_number("epsilon", self.epsilon, accepted, 0.0, math.inf)
+        require_epsilon(self.epsilon)
         require_count("horizon", self.horizon)
 
     @property
