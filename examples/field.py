@@ -22,7 +22,7 @@ from coopbandits.core.policy import AnyPolicy
 from coopbandits.plots import Point, traffic_figure
 
 COMMON = 2.0
-GRID = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+GRID = tuple(2.0**power for power in range(-5, 4))
 POLICIES = (
     "dducb", "coop-ucb:gamma=1.01", "coop-ucb2:gamma=1.01", "coop-ucl:gamma=1.01", "dec-ts",
     "dec-bayes-ucb", "ucb-network", "mp-ucb:hop_limit=2", "dpe2", "gosine", "dec-ucb", "dec-kl-ucb",
@@ -60,8 +60,8 @@ PRECONDITIONS = (
         ("gossip-ucb", *BASELINES), "pairs=1", 0.25,
     ),
     Instance(
-        "Long horizon, every other message lost", "bernoulli:0.9,0.8x4", "complete:5", 20_000,
-        ("gse:horizon={horizon},up=0.5", *BASELINES), "loss=0.5", 0.25,
+        "Long horizon, half of the links up", "bernoulli:0.9,0.8x4", "complete:5", 20_000,
+        ("gse:horizon={horizon},up=0.5", *BASELINES), "redraw=1:0.5", 0.25,
     ),
     Instance(
         "Many more arms than agents", "bernoulli:0.9,0.5x199", "complete:20", 10_000,
@@ -80,6 +80,12 @@ def at(policy: AnyPolicy, constant: float) -> AnyPolicy | None:
         return None if policy.bonus_constant is None else policy.with_constant(constant)
     except cb.InputError:  # coop-UCB asks for B > 2
         return None
+
+
+def candidates(policy: AnyPolicy) -> list[AnyPolicy]:
+    """Return what tuning chooses from: a policy as it is, and at the constants that it may have."""
+    tried = [at(policy, constant) for constant in GRID if constant != policy.bonus_constant]
+    return [policy, *(each for each in tried if each is not None)]
 
 
 class Field:
@@ -112,19 +118,18 @@ class Field:
         final = self.result(instance, policy, seed).regret.values[0, :, -1]
         return final.mean(), final.std(ddof=1) / len(final) ** 0.5
 
-    def tuned(self, policy: AnyPolicy) -> AnyPolicy | None:
+    def tuned(self, policy: AnyPolicy) -> AnyPolicy:
         """Return a policy with the constant that was best on the tuning instances."""
-        tried = [other for constant in GRID if (other := at(policy, constant)) is not None]
 
         def total(other: AnyPolicy) -> float:
             return sum(self.regret(instance, other, seed=1)[0] for instance in TUNING)
 
-        return min(tried, key=total, default=None)
+        return min(candidates(policy), key=total)
 
     def row(self, instance: Instance, policy: AnyPolicy, *, is_tuned: bool) -> str:
         """Return a line of a table: at the policy's own constant, at the common one, tuned."""
         common = at(policy, COMMON) or (policy if policy.bonus_constant else None)
-        best = self.tuned(policy) if is_tuned else None
+        best = self.tuned(policy) if is_tuned and policy.bonus_constant else None
         worst = float(self.result(instance, policy).final_worst.mean())
         own = policy.bonus_constant
         cells = [
@@ -149,7 +154,7 @@ def main(folder: Path, runs: int = 20, scale: float = 1.0, executor: Executor | 
     policies = named(FIELD)
     bonuses = [policy for policy in policies if policy.bonus_constant is not None]
     for instance in TUNING:
-        field.play(instance, [at(each, constant) for each in bonuses for constant in GRID], seed=1)
+        field.play(instance, [other for each in bonuses for other in candidates(each)], seed=1)
     field.play(FIELD, policies, seed=0)
     field.play(FIELD, [at(each, COMMON) for each in bonuses], seed=0)
     field.play(FIELD, map(field.tuned, bonuses), seed=0)

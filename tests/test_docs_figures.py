@@ -8,8 +8,10 @@ A comment behind a block of code lists the figures that the text takes from its 
     <!-- prints: 367 8812 -->
 
 Every listed figure must stand in the text of the page, and the command must print a number that
-rounds to it. Running all commands takes more than an hour, so a slow test runs every tenth of them,
-another tenth each day; ``DOCS_TENTH=3`` selects one, and ``DOCS_TENTH=all`` runs all of them.
+rounds to it. Without a figure the command must run; ``<!-- not run: an hour -->`` says why none is.
+Commands that play something have one of these comments. Running them takes more than an hour, so a
+slow test runs every tenth, another tenth each day; ``DOCS_TENTH=3`` selects one, and
+``DOCS_TENTH=all`` runs all of them.
 """
 
 from __future__ import annotations
@@ -35,10 +37,15 @@ PAGES = sorted(
 )
 BLOCK = re.compile(
     r"^(?P<indent> *)```(?P<language>sh|python)\n(?P<code>.*?)^ *```\n"
-    r"(?:\s*<!-- prints: (?P<figures>[^>]*?) -->)?",
+    r"(?:\s*<!-- (?P<how>prints|not run):(?P<figures>[^>]*?) -->)?",
     re.MULTILINE | re.DOTALL,
 )
 COMMENT = re.compile(r"<!-- prints:.*?-->", re.DOTALL)
+PLAYS = re.compile(
+    r"^(?:coopbandits (?:animate|bounds|evaluate|gallery|graph|leaderboard|models|reproduce|run|"
+    r"simulate)|python examples/)",
+    re.MULTILINE,
+)
 NUMBER = re.compile(r"(?<![\w.])[-−]?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.]*\w)")
 THOUSANDS = re.compile("(?<=\\d)[ \u202f\u00a0](?=\\d{3}(?!\\d))")
 
@@ -64,8 +71,8 @@ def shown_on(page: Path) -> Iterator[Shown]:
     earlier: list[str] = []
     for match in BLOCK.finditer(page.read_text()):
         code = re.sub(f"^{match['indent']}", "", match["code"], flags=re.MULTILINE)
-        if match["figures"]:
-            figures = tuple(re.split(r"[\s,]+", match["figures"].strip()))
+        if match["how"] == "prints":
+            figures = tuple(match["figures"].replace(",", " ").split())
             yield Shown(page, match["language"], code, tuple(earlier), figures)
         if match["language"] == "python":
             earlier.append(code)
@@ -109,6 +116,20 @@ def output_of(shown: Shown, folder: Path) -> str:
             assert done.returncode == 0, done.stderr
             printed.append(done.stdout)
     return "".join(printed)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_says_what_the_page_takes_from_it(page: Path) -> None:
+    silent = [
+        match["code"]
+        for match in BLOCK.finditer(page.read_text())
+        if match["language"] == "sh" and PLAYS.search(match["code"]) and not match["how"]
+    ]
+    assert not silent, f"add <!-- prints: … --> or <!-- not run: why --> behind {silent}"
+
+
+def test_every_day_has_commands() -> None:
+    assert len(SHOWN) >= 30
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=name_of)

@@ -82,6 +82,13 @@ def test_a_state_continues_and_another_changes_nothing() -> None:
         assert fresh[0].export_state() == before
 
 
+def test_the_bonus_is_that_of_the_policy() -> None:
+    policy = at_source(Truncated(limit=4), FloodUCB(constant=3))
+    assert policy.bonus_constant == 3.0
+    assert policy.with_constant(2.0) == at_source(Truncated(limit=4), FloodUCB())
+    assert at_source(Truncated(limit=4), FloodTS()).bonus_constant is None
+
+
 def test_spellings_needs_and_what_is_handed_on() -> None:
     policy = parse_policy("private:epsilon=0.5,horizon=100*tree-sums*ucb:constant=3")
     assert policy == at_source(Private(0.5, 100), combine(TreeSums(), UCB(3)))

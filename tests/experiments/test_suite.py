@@ -25,6 +25,7 @@ from coopbandits import (
 from coopbandits.core import registry
 from coopbandits.experiments.suite import (
     ALONE,
+    COMMON,
     CONTEXTUAL,
     FLOODED,
     INFORMED,
@@ -196,6 +197,14 @@ def test_cells_are_those_of_the_plan() -> None:
     assert cell.policy.spelling == "dec-ts"
     assert (cell.network.description, cell.horizon) == ("cycle:30", 5000)
     assert cell.problem == BernoulliBandit([0.5] + [0.4] * 5)
+
+
+def test_the_common_constant_is_never_another_one() -> None:
+    chosen = ["dducb:bonus_factor=4", "coop-ucb:gamma=2", "dec-ts"]  # γ must exceed 1: B > 2
+    cells = make_plan(["few-agents"], chosen).common_cells()
+    assert {key: cell.policy.bonus_constant for key, cell in cells.items()} == {
+        ("few-agents", "dducb:bonus_factor=4"): COMMON
+    }
 
 
 def test_settings_are_plain_data_and_tell_plans_apart() -> None:

@@ -57,7 +57,8 @@ def test_a_run_counts_rounds_rewards_and_messages() -> None:
     assert (table.left, table.silent, table.messages, table.values) == (3, 4, 2, 4)
     table.pull([0, 1], rounds=2, learn=False)
     assert (table.left, table.rounds, table.earned.tolist()) == (1, 3, [3.0, 3.0])
-    table.broadcast(5, 1, 1)
+    table.broadcast(5, 5, 1)
+    assert (table.messages, table.values) == (3, 5)  # one round is left
     table.pull([0, 1])
     assert (table.left, table.silent, table.earned.tolist()) == (0, 5, [3.0, 3.0])
 

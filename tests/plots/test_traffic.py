@@ -34,8 +34,12 @@ def test_names_do_not_cover_each_other() -> None:
     """Ten policies at nearly one place; beside a point if there is room, else with a line."""
     crowd = [Point(f"policy {k}", 1e6 * (1 + k / 100), 50.0 * (1 + k / 50)) for k in range(10)]
     axes = traffic_figure([*crowd, Point("far", 10.0, 5000.0)]).axes[0]
-    places = [np.asarray(text.xyann) * ROOM for text in axes.texts[:10]]  # type: ignore[attr-defined]  # it has that here
     width = 0.56 * TEXT * len("policy 1")
+    before = {"left": 0.0, "center": width / 2.0, "right": width}
+    places = [
+        np.asarray(text.xyann) * ROOM - (before[str(text.get_ha())], 0.0)  # type: ignore[attr-defined]  # it has that here
+        for text in axes.texts[:10]
+    ]
     close = [
         (i, j)
         for i, one in enumerate(places)

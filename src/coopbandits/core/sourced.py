@@ -65,6 +65,10 @@ class Sourced(Policy):
         return f"{self.source.spelling}*{self.policy.spelling}"
 
     @property
+    def bonus_constant(self) -> float | None:
+        return self.policy.bonus_constant
+
+    @property
     def members(self) -> tuple[AnyPolicy, ...]:
         """The policy, for what it asks of rewards."""
         return (self.policy,)

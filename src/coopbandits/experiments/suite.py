@@ -243,12 +243,11 @@ class Plan:
         return found
 
     def common_cells(self) -> dict[tuple[str, str], Cell]:
-        """Return the same cells at the common constant, of policies with a bonus."""
-        found = self.cells().items()
+        """Return the same cells at the common constant, of policies that may have it."""
         return {
-            key: replace(cell, policy=at_common(cell.policy))
-            for key, cell in found
-            if cell.policy.bonus_constant is not None
+            key: replace(cell, policy=policy)
+            for key, cell in self.cells().items()
+            if (policy := at_common(cell.policy)) is not None
         }
 
     def takes(self, cell: Cell) -> bool:
@@ -275,12 +274,12 @@ def compiled_policies() -> list[str]:
     return [text for text in POLICIES if plays_fast(Cell(problem, network, parse_policy(text), 1))]
 
 
-def at_common(policy: AnyPolicy) -> AnyPolicy:
-    """Return a policy at the common constant; coop-UCB, which needs more than 2, at its own."""
+def at_common(policy: AnyPolicy) -> AnyPolicy | None:
+    """Return a policy at the common constant; None without a bonus, or where it needs more."""
     try:
-        return policy.with_constant(COMMON)
-    except InputError:
-        return policy
+        return None if policy.bonus_constant is None else policy.with_constant(COMMON)
+    except InputError:  # coop-UCB needs more than 2
+        return None
 
 
 def matched(spelling: str, problem: Problem) -> AnyPolicy:

@@ -10,7 +10,8 @@ is no channel to talk on, so every round of communication adds to regret.
 
 * If η is a power of two, a *decision frame* is held: player i computes
 
-  .. math:: g_{ik} = \hat\mu_{ik} + \sqrt{\frac{(M + 2)\ln t}{n_{ik}}}
+  .. math:: g_{ik} = \hat\mu_{ik} + \sqrt{\frac{(M + 2)\ln n_i}{n_{ik}}}, \qquad
+      n_i = \sum_k n_{ik},
 
   and takes part in an auction on these indices. M *interrupt* rounds follow, one per player: a
   player whose arm has changed signals it, and then all set η to 1.
@@ -18,7 +19,8 @@ is no channel to talk on, so every round of communication adds to regret.
 
 While the matching stays the same, frames are at powers of two, so their number is logarithmic in
 the time between changes. Changes are caused by plays of bad matchings, of which there are
-:math:`O(\ln T)`; together that is :math:`O(\ln^2 T)` frames.
+:math:`O(\ln T)`; together that is :math:`O(\ln^2 T)` frames. If several matchings are best,
+players change between them, and frames become rare later.
 
 **Guarantee** (the abstract's): expected regret grows at most as near-:math:`O(\ln^2 T)`. "Near" is,
 as far as we remember, for ε that decreases slowly where the smallest difference between two

@@ -123,8 +123,9 @@ class Table:
         if others > 0:  # one player alone has nothing to say
             spent = min(rounds, self.left)
             self.left, self.silent = self.left - spent, self.silent + spent
-            self.messages += messages * others
-            self.values += messages * others * size
+            sent = messages * spent // rounds * others  # the others do not fit into the horizon
+            self.messages += sent
+            self.values += sent * size
 
 
 def matched(tables: list[Table], horizon: int) -> Matched:

@@ -108,22 +108,22 @@ def _write_names(
     taken = [(left - 3.0, low - 3.0, left + 3.0, low + 3.0) for left, low in places.tolist()]
     for at, (name, (left, low)) in enumerate(zip(names, places.tolist(), strict=True)):
         width = 0.56 * TEXT * len(name)
-        sides = (5.0, -5.0 - width, -width / 2.0)
+        sides = ((5.0, "left"), (-5.0 - width, "right"), (-width / 2.0, "center"))
         rises = sorted((0.5 * step for step in range(-12, 13)), key=abs)
-        options = [(side, TEXT * (rise - 0.5)) for rise in rises for side in sides]
-        box = next(
-            (
-                found
-                for side, rise in options
-                if _is_free(found := _box(left + side, low + rise, width), taken)
-            ),
-            _box(left + 5.0, low - TEXT / 2.0, width),
-        )
+        options = [
+            (_box(left + side, low + TEXT * (rise - 0.5), width), aligned)
+            for rise in rises
+            for side, aligned in sides
+        ]
+        free = (option for option in options if _is_free(option[0], taken))
+        box, aligned = next(free, options[0])
         taken.append(box)
         is_far = abs(box[1] + TEXT / 2.0 - low) > TEXT
+        # Widths are guesses, so the side next to the point is what a name is aligned by.
+        edge = {"left": box[0], "right": box[2], "center": (box[0] + box[2]) / 2.0}[aligned]
         axes.annotate(
-            name.replace("$", r"\$"), (x[at], y[at]), size=TEXT,
-            xytext=(box[0] / ROOM[0], box[1] / ROOM[1]), textcoords="axes fraction",
+            name.replace("$", r"\$"), (x[at], y[at]), size=TEXT, ha=aligned,
+            xytext=(edge / ROOM[0], box[1] / ROOM[1]), textcoords="axes fraction",
             arrowprops={"arrowstyle": "-", "color": "0.6", "lw": 0.6} if is_far else None,
         )  # fmt: skip
 
