@@ -259,14 +259,14 @@ async def fading(places: list[Place]) -> None:
         with Client(places[0].api) as one:
             for _ in range(30):
                 one.observe(one.choose().ticket, 1.0)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while await pulls(members, "a01") < 0.95 * await pulls(members, "a00"):
                 await asyncio.sleep(0.05)  # until it knows of all, and keeps that when it is killed
         begun, before = time.monotonic(), await pulls(members, "a00")
         await members.all[1].kill()
         await asyncio.sleep(3.0)
         await members.restart(members.all[1])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while not await pulls(members, "a01"):
                 await asyncio.sleep(0.05)
         for agent in ("a00", "a01"):

@@ -77,6 +77,7 @@ def test_an_address_given_by_hand_counts_more_than_what_neighbours_say() -> None
     assert not watch.feed.events
 
 
+@pytest.mark.slow  # times what a page shows
 def test_an_agent_that_dies_and_returns_is_shown_within_two_seconds() -> None:
     with fleet("a", "b") as servers, ExitStack() as later:
         mortal = Agent("c")

@@ -16,7 +16,7 @@ from coopbandits.page.state import AgentState, NeighborState
 from .api.running import running
 from .api.stand_in import StandIn
 
-PATIENCE = 10.0
+PATIENCE = 90.0
 
 
 class Agent(StandIn):

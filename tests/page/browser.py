@@ -16,7 +16,7 @@ FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
     f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1",
 ]  # fmt: skip
-PATIENCE = 30_000
+PATIENCE = 120_000
 """Milliseconds for one step of the browser: a busy machine is no fault of a page."""
 
 # How far the page is wider than its window, how its text stands out, and images that are missing.

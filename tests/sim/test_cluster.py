@@ -49,7 +49,7 @@ def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             for name, *rest in commands
         ]
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 90.0
             while not file.exists() and time.monotonic() < deadline:
                 time.sleep(0.1)
             yield json.loads(file.read_text())["address"]

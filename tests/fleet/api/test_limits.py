@@ -25,7 +25,7 @@ from .running import ask, running
 from .stand_in import StandIn
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
-PATIENCE = 10.0
+PATIENCE = 90.0
 HEAD = b"POST /choose HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 ASK = b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n"
 

@@ -24,7 +24,7 @@ from coopbandits.fleet.service import Stored, UnavailableError
 from .running import ask, running
 from .stand_in import StandIn
 
-PATIENCE = 10.0
+PATIENCE = 90.0
 HEAD = b"POST /%s HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 CHOOSE = HEAD % b"choose" + b"content-length: 0\r\n\r\n"
 NOWHERE = HEAD % b"nowhere" + b"content-length: 0\r\n\r\n"

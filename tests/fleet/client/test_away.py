@@ -18,7 +18,7 @@ from ..api.running import running
 from ..api.stand_in import StandIn
 from .driving import Make, answer, scripted, silent
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 class Full(StandIn):

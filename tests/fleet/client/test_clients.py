@@ -137,7 +137,7 @@ def test_nobody_there_is_a_sentence_in_time(tmp_path: Path, make: Make) -> None:
         with pytest.raises(UnreachableError, match=r"0\.2 s"):
             client.choose()
         assert "is it running there?" in client.ready()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
 
 
 HEALTHY = answer("200 OK", b'{"id": "x"}')

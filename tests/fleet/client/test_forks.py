@@ -23,7 +23,7 @@ from ..api.running import running
 from ..api.stand_in import StandIn
 from .driving import answer
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
 

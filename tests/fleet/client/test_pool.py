@@ -25,7 +25,7 @@ from ..api.stand_in import StandIn
 from .driving import Make, answer, scripted, silent
 
 HEALTHY = answer("200 OK", b'{"id": "x"}')
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 class Slow:
@@ -113,7 +113,7 @@ def test_the_timeout_is_for_the_whole_call_waiting_in_line_included(
         errors = client.together("choose", 20)
         took = time.monotonic() - began
     assert all(isinstance(error, UnreachableError) for error in errors)
-    assert 1.0 <= took < 2.5
+    assert 1.0 <= took < 15.0  # not twenty
 
 
 def test_who_waited_in_vain_is_told_for_what() -> None:
@@ -126,12 +126,13 @@ def test_who_waited_in_vain_is_told_for_what() -> None:
 def test_a_server_that_dribbles_does_not_stretch_the_timeout(make: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         host, port = listening.getsockname()
-        ended = threading.Event()
+        ended, dribbled = threading.Event(), HEALTHY[:-1] * 3
+        whole = 0.05 * len(dribbled)
 
         def dribble() -> None:
             link, _ = listening.accept()
             with link:
-                for byte in HEALTHY[:-1] * 3:
+                for byte in dribbled:
                     try:
                         link.sendall(bytes([byte]))
                     except OSError:
@@ -145,7 +146,7 @@ def test_a_server_that_dribbles_does_not_stretch_the_timeout(make: Make) -> None
         with make(f"{host}:{port}", timeout=0.5) as client:
             with pytest.raises(UnreachableError, match="timed out"):
                 client.health()
-            assert time.monotonic() - began < 1.5
+            assert time.monotonic() - began < whole / 2
         ended.set()
         thread.join()
 
@@ -210,7 +211,7 @@ def test_who_waits_longest_is_next() -> None:
 
 
 def test_connections_that_the_agent_gave_up_cost_no_error(make: Make) -> None:
-    limits = ApiLimits(idle_timeout=0.2)
+    limits = ApiLimits(idle_timeout=2.0)  # a busy machine may not send within less
     with running(StandIn(), limits=limits) as server, make(server.address) as client:
         client.together("choose", 8)
         deadline = time.monotonic() + PATIENCE

@@ -25,7 +25,7 @@ Answers = dict[str, Any]
 
 async def wait_until(members: Members, true: Callable[[Answers], bool]) -> Answers:
     """Return what all agents tell of the cluster once something is true of it, or after a while."""
-    deadline = time.monotonic() + 15.0
+    deadline = time.monotonic() + 90.0
     while True:
         found: Answers = await members.ask("cluster")
         if true(found) or time.monotonic() > deadline:

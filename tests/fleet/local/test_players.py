@@ -49,7 +49,7 @@ def make_player(folder: Path, address: str) -> Player:
 
 async def play_some(player: Player, rewards: int) -> None:
     ending = Ending()
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(90), asyncio.TaskGroup() as group:
         group.create_task(player.play(ending))
         while len(player.rewards) < rewards:
             await asyncio.sleep(0.01)

