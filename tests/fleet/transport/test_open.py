@@ -16,6 +16,7 @@ from coopbandits.fleet.transport.open import ITSELF, OpenTransport
 from coopbandits.testing.checks.transport import Witness
 
 from .nodes import QUICK, credentials, until
+from .test_security import client, heard_by_caller
 
 
 def played(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -141,3 +142,13 @@ async def test_a_name_that_is_not_in_the_certificate_is_refused(certificates: Pa
         assert here.refusals == [("beta", "it says that it is 'gamma'")]
         assert not here.up
         assert not there.up
+
+
+@pytest.mark.parametrize("said", [b"\x00", b"\x04beta and more"])
+@played
+async def test_a_caller_that_says_no_name_is_refused(said: bytes, certificates: Path) -> None:
+    async with agent("alpha", certificates) as (one, here):
+        assert await heard_by_caller(one.address, client(certificates, "beta"), said) == b""
+        await until(lambda: here.refusals)
+        assert here.refusals == [("beta", "it sent something else than its name")]
+        assert not here.up

@@ -21,8 +21,9 @@ from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.open import ITSELF, OpenTransport
-from tests.torture.overlay.world import CALL_BYTES, RECORD_BYTES
+from tests.torture.notary import virtual_notary
 from tests.torture.words import words_of
+from tests.torture.world import CALL_BYTES, RECORD_BYTES
 
 EPOCH = 1_790_000_000
 PORT = 7400
@@ -129,10 +130,10 @@ class Party:
         node: Node
         if self.declared:
             bandits = open_bandits(config, disk, self._clock, words)
-            node = make_many_node(config, bandits, wire, self._clock)
+            node = make_many_node(config, bandits, wire, self._clock, notary=virtual_notary(config))
         else:
             replica = open_replica(config, disk, self.now, words() | 1, words())
-            node = make_node(config, replica, wire, self._clock)
+            node = make_node(config, replica, wire, self._clock, notary=virtual_notary(config))
         node.members = make_members(config, node, cast("OpenTransport", wire), words)
         self.nodes[name] = node
         return node

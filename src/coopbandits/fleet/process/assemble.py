@@ -152,9 +152,8 @@ def make_node(
 ) -> Node:
     """Return the protocol of an opened agent."""
     cluster = config.cluster
-    if signs(replica):
-        notary = notary or make_notary(config)
-    claims, signing = make_terms(config, cluster, notary, number)
+    own = (notary or make_notary(config)) if signs(replica) else None
+    claims, signing = make_terms(config, cluster, own, number)
     keeper = make_keeper(config, replica.journal, transport)
     settings = node_settings(config, replica.incarnation, claims, signing, number, keeper)
     room = SPARE_BYTES + message_bytes(cluster)
