@@ -21,12 +21,15 @@ from .rough import CALM, Rough, Schedule
 
 
 @contextmanager
-def in_a_hurry() -> Iterator[None]:
-    """Let roots come, collect and go within a few rounds; doubts need not reach far either."""
+def in_a_hurry(undercut: int = -5) -> Iterator[None]:
+    """Let roots come, collect and go within a few rounds; doubts need not reach far either.
+
+    With −5 a root is given up after some 4 to 9 rounds without a beat in which others were heard.
+    """
     with (
         patch.object(ledger_sums, "YOUNG", 2),
         patch.object(doubt, "LEVELS", 6),
-        patch.multiple(spanning_tree, UNDERCUT=1, STANDING=8),
+        patch.multiple(spanning_tree, UNDERCUT=undercut, STANDING=8),
     ):
         yield
 

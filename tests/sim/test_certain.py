@@ -51,7 +51,7 @@ def in_a_hurry() -> Iterator[None]:
     """
     with (
         patch.object(ledger_sums, "YOUNG", 2),
-        patch.multiple(spanning_tree, UNDERCUT=1, STANDING=8),
+        patch.multiple(spanning_tree, UNDERCUT=-5, STANDING=8),
     ):
         yield
 

@@ -189,7 +189,7 @@ def test_any_statistic_is_entered_whole(kind: str) -> None:
     registers = STATISTICS[kind].registers(NUM_ARMS)
     world = Rough(partial(LedgerSums().make, registers=registers), GRAPHS["grid-2x4"])
     expected = registers.zeros()
-    with in_a_hurry():
+    with in_a_hurry(undercut=1):
         for now in range(40):
             for i, agent in enumerate(world.agents if now < 20 else ()):
                 arm, reward = (now + i) % NUM_ARMS, float((3 * now + 5 * i) % 7 - 1)

@@ -8,11 +8,12 @@ sender hears the receiver, else 0; the root's beat is its round. In every round,
    is dead or deaf, or whose root has grown, is dropped: dist = ∞, while root and beat stay.
 2. If root and beat stood still for more than 40 + 8·(mean gap between beats) + t/8 rounds, the
    root is lost: become a root oneself, under the own tag shifted below the lost root's, dist = 0.
+   Only rounds in which the agent hears somebody count, here and in gaps between beats: in others no
+   news of the root could have come. If all rounds counted, agents that act once in a hundred rounds
+   would give up one root after another, each time with a root of their own below it.
    What is missed in Δ of t rounds weighs Δ/t, hence t/8, up to 800 rounds. t counts from the
    agent's first pull or message. Counted from the start of the run instead, it exceeds the lifetime
-   of agents that restart often, and all of them wait for a root that died before they started. Who
-   hears nobody waits on: there is nobody to be the root of, and on its return it would bring a root
-   below theirs.
+   of agents that restart often, and all of them wait for a root that died before they started.
 3. Adopt as parent a neighbour that is alive, not deaf, no child, and not at ∞, if its root is
    smaller (the least root, then the least dist); or the same with beat_j > beat, and either
    dist_j + 1 < dist or the own beat is overdue. A beat is overdue as a neighbour is dead (below).
@@ -111,7 +112,7 @@ class SpanningTree(CountingMachine):
         self.gaps = np.ones(len(self.places))  # mean rounds between its messages
         self.tag = tag_of(require_word(view))
         self.parent, self.root, self.beat, self.dist = NOBODY, self.tag, 0.0, 0.0
-        self.still, self.beat_gap = 0, 1.0  # rounds since the pair improved; their mean
+        self.still, self.beat_gap = 0, 1.0  # rounds heard since the pair improved; their mean
         self.reign = 0  # rounds for which this agent has been a root
         self.lived = 0  # rounds since the first pull or message
 
@@ -130,17 +131,20 @@ class SpanningTree(CountingMachine):
             self.gaps[at] = mean_gap(self.gaps[at], self.ages[at])
             self.ages[at] = 0.0
 
-    def _tend(self, *, pulled: bool) -> None:
-        """Look after the tree at the end of a round; `pulled` tells whether this agent ever has."""
+    def _tend(self, *, pulled: bool, heard: bool) -> None:
+        """Look after the tree at the end of a round.
+
+        `pulled` tells whether this agent ever has, and `heard` whether it heard any neighbour now.
+        """
         begun = pulled or any(root < NO_ROOT for root in self.controls[:, 0].tolist())
         self.lived += int(begun)
-        self.still += 1
+        self.still += int(heard)
         if self.dist == 0:
             self._improve(self.root, float(self.rounds))
         if self.parent != NOBODY:
             self._follow()
         known = min(self.lived / 8, LONGEST)
-        if self.still > UNDERCUT + 8 * self.beat_gap + known and any(self._alive()):
+        if self.still > UNDERCUT + 8 * self.beat_gap + known:
             self._become_root()
         self._adopt()
         self._reign(begun)

@@ -290,7 +290,7 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
         if self.stamps:
             self._grow_older([float(message[size - 1]) for message in messages.values()])
         self._listen(messages)
-        self._tend(pulled=self.own[-1] > 0.0)
+        self._tend(pulled=self.own[-1] > 0.0, heard=bool(messages))
         totals = self._totals()
         agents = float(totals[-2])
         if self.window is not None:

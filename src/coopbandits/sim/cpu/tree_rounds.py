@@ -278,14 +278,13 @@ def _tend(tree: Any, indptr: Any, rounds: int) -> None:
             if heard[link]:
                 gaps[link] = min(PATIENCE, gaps[link] + 0.2 * (ages[link] - gaps[link]))
                 ages[link] = 0.0
-        some_hear = some_heard = False
+        some_hear = hears = False
         for link in range(first, end):
-            alive = is_alive(ages[link], gaps[link])
-            some_heard |= alive
-            some_hear |= alive and controls[link, BOND] != DEAF
+            hears |= heard[link] != 0
+            some_hear |= is_alive(ages[link], gaps[link]) and controls[link, BOND] != DEAF
         has_pulled = own[agent, own.shape[1] - 1] > 0.0  # as has everyone who hears
         lived[agent] += int(has_pulled)
-        still[agent] += 1
+        still[agent] += int(hears)
         if dist[agent] == 0.0:
             _improve(root, beat, still, beat_gap, agent, root[agent], float(rounds))
         up = parent[agent]
@@ -297,9 +296,7 @@ def _tend(tree: Any, indptr: Any, rounds: int) -> None:
             else:
                 _improve(root, beat, still, beat_gap, agent, controls[up, ROOT], controls[up, BEAT])
                 dist[agent] = min(FAR, controls[up, DIST] + 1.0)
-        if some_heard and still[agent] > UNDERCUT + 8 * beat_gap[agent] + min(
-            lived[agent] / 8, LONGEST
-        ):
+        if still[agent] > UNDERCUT + 8 * beat_gap[agent] + min(lived[agent] / 8, LONGEST):
             root[agent] = tree.tag[agent] + math.floor(root[agent]) - 1.0
             parent[agent], beat[agent], dist[agent] = NO_LINK, float(rounds), 0.0
             still[agent] = 0
