@@ -22,8 +22,8 @@ from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.open import ITSELF, OpenTransport
 from tests.torture.notary import virtual_notary
+from tests.torture.overlay.world import CALL_BYTES, RECORD_BYTES
 from tests.torture.words import words_of
-from tests.torture.world import CALL_BYTES, RECORD_BYTES
 
 EPOCH = 1_790_000_000
 PORT = 7400
