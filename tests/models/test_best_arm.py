@@ -113,5 +113,5 @@ def test_bad_input() -> None:
         many_exchanges(MEANS, 2, 1)
     with pytest.raises(InputError, match=r"tolerance.* -1\b"):
         many_exchanges(MEANS, 2, 0.1, -1)
-    with pytest.raises(InputError, match=r"budget.* 5\b.* 2\b"):
+    with pytest.raises(InputError, match=r"budget.* 5\b.* 20\b"):
         one_exchange(MEANS, 2, 5)
