@@ -164,8 +164,9 @@ def test_the_page_on_sweeps_shows_a_file_that_can_be_read(read: Read) -> None:
     cells = read(shown, *overrides)
     assert {cell.horizon for cell in cells} == {500}
     assert cells[0].problem.num_arms == 2
+    pages = page + (ROOT / "docs" / "problems.md").read_text()
     for name in [*DEFAULTS, *KINDS]:
-        assert re.search(rf'`\[?"?{name}[".`]', page), f"{name} is not described"
+        assert re.search(rf'`\[?"?{name}[".`]', pages), f"{name} is not described"
 
 
 @pytest.mark.parametrize(
