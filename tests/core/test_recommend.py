@@ -107,9 +107,10 @@ def test_who_states_a_confidence() -> None:
     }  # fmt: skip
 
 
-def test_the_bound_holds_at_all_times_together() -> None:
+@pytest.mark.parametrize("paths", [400, pytest.param(2000, marks=pytest.mark.slow)])
+def test_the_bound_holds_at_all_times_together(paths: int) -> None:
     """Arms of equal means, looked at again and again, must hardly ever be told apart."""
-    paths, looks, delta = 400, 1000, 0.2
+    looks, delta = 1000, 0.2
     drawn = normals(words(5, np.arange(2 * paths * looks, dtype=np.uint64)))
     rewards = drawn.reshape(2, paths, looks).cumsum(axis=2)
     counts = np.arange(1.0, looks + 1)

@@ -77,6 +77,26 @@ def test_one_agent_is_shown_by_its_own_pulls() -> None:
             run.agent(panel, agent)
 
 
+@pytest.mark.parametrize("agents", [200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("policy", ["independent-ts", "independent-ucb"])
+def test_intervals_hold_the_mean_of_an_arm(policy: str, agents: int) -> None:
+    """Agents without communication are independent cases.
+
+    An arm is dropped when its rewards were bad, so some more than 5 % of the intervals end too low.
+    """
+    means = [1.0, 0.8, 0.5, 0.0]
+    result = cb.simulate(
+        cb.GaussianBandit(means), f"cycle:{agents}", policy, 100, runs=1, seed=1, keep="watch"
+    )
+    run = StoredRun(result)
+    ends = [(found["low"], found["high"]) for found in (run.agent(0, i) for i in range(agents))]
+    low, high = np.array(ends, dtype=np.float64)[:, :, -1].swapaxes(0, 1)
+    held = ((low <= means) & (means <= high)).mean(axis=0)
+    print(f"{policy}, {agents} agents: {held.round(3)}")
+    assert (held > 0.92 - 3 * np.sqrt(0.95 * 0.05 / agents)).all()
+    assert (held < 0.95 + 3 * np.sqrt(0.95 * 0.05 / agents)).all()
+
+
 def test_nothing_is_known_of_an_arm_that_nobody_pulled() -> None:
     run = tiny([[[1, 0, 0]], [[0, 1, 0]]], [[[1.0, 0, 0]], [[0, 0.2, 0]]])
     track = run.track(0)

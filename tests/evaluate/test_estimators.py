@@ -117,9 +117,17 @@ def test_intervals_of_replays_hold_the_value(size: int) -> None:
     assert 0.92 < held < 0.975
 
 
-def test_coverage_is_counted() -> None:
-    held, plain = coverage("ips", "exponential", 50, 200)
-    assert 0.8 < plain < held < 1.0
+@pytest.mark.parametrize("name", ["ips", "ips, normalised", "doubly_robust", "direct"])
+def test_intervals_hold_the_value_of_200_logs(name: str) -> None:
+    """More often than those of ± 1.96 standard errors."""
+    held, plain = coverage(name, "exponential", 50, 200)
+    assert 0.8 < plain < held
+    assert 0.885 < held < 1.0
+
+
+def test_intervals_of_replays_hold_the_value_of_40_logs() -> None:
+    held, _ = coverage("replay", "exponential", 50, 40)
+    assert 0.85 <= held <= 1.0
 
 
 def test_a_log_that_lacks_support_is_warned_about() -> None:

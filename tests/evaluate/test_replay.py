@@ -10,7 +10,10 @@ import pytest
 import coopbandits as cb
 from coopbandits import InputError, Network, parse_policy
 from coopbandits.core import Index, LocalSums, combine
+from coopbandits.core.aggregate import AGGREGATIONS, CENTRAL_AGGREGATIONS
+from coopbandits.core.index import INDICES, LINEAR_INDICES
 from coopbandits.core.registry import EXAMPLES
+from coopbandits.core.sources import SOURCES
 from coopbandits.evaluate import DecisionLog, log_decisions, replay
 from coopbandits.evaluate.replay import replay_rounds
 from coopbandits.sim.contexts import ContextAccount
@@ -33,10 +36,31 @@ COUNT_ROUNDS = (
 
 LINEAR = "local-sums:discount=0.9*lin-ts:disjoint=true"
 
+REQUIRED = {
+    "server-totals": ":threshold=2", "private": ":epsilon=1,horizon=100", "truncated": ":limit=4",
+    "lin-ts": ":disjoint=true", "lin-ucb": ":disjoint=true",
+}  # fmt: skip
+"""Settings that have no default, or that features of all arms together need."""
+
+
+def spelled(part: Any) -> str:
+    return f"{part.name}{REQUIRED.get(part.name, '')}"
+
+
+PARTS = (
+    *(f"{spelled(each)}*ucb" for each in AGGREGATIONS),
+    *(f"{spelled(each)}*lin-ucb:disjoint=true" for each in CENTRAL_AGGREGATIONS),
+    *(f"flooded-totals*{spelled(each)}" for each in (*INDICES, *LINEAR_INDICES)),
+    *(f"{spelled(each)}*flood-ucb" for each in SOURCES),
+)
+"""One pair with every aggregation, index and source."""
+
 SETTINGS = (
-    *EXAMPLES, *COUNT_ROUNDS, LINEAR, "flooded-totals:window=8*ucb",
-    "central-totals*lin-ts:disjoint=true", "server-totals:threshold=2*lin-ucb:disjoint=true",
-    "resilient-ucb+liar@0", "truncated:limit=4*flood-ucb",
+    *EXAMPLES, *COUNT_ROUNDS, *PARTS, LINEAR, "central-totals*lin-ts:disjoint=true",
+    "server-totals:growth=0.5*lin-ucb:disjoint=true",
+    "flooded-totals:window=8*ucb", "tree-ucb:lazy=1", "mp-ucb:hop_limit=1,wait=2",
+    "resilient-ucb+liar@0", "mabwiser:learner=EpsilonGreedy,epsilon=0.3",
+    "river:learner=EpsilonGreedy,epsilon=0.3",
 )  # fmt: skip
 
 

@@ -228,32 +228,30 @@ def test_intervals_of_all_pairs_hold_together(regrets: Floats, runs: int) -> Non
     assert 0.93 < right / CASES < 0.995
 
 
-@pytest.mark.slow
-def test_simultaneous_intervals_of_skewed_differences_hold_together() -> None:
+@pytest.mark.parametrize("cases", [200, pytest.param(CASES, marks=pytest.mark.slow)])
+def test_simultaneous_intervals_of_skewed_differences_hold_together(cases: int) -> None:
     """Ten pairs of five policies with log-normal regrets of the same mean, ten runs each."""
-    samples = np.exp(gauss(22, 5, CASES, 10))
+    samples = np.exp(gauss(22, 5, cases, 10))
     right = 0
     pairs = [(i, j) for i in range(5) for j in range(i)]
-    for case in range(CASES):
+    for case in range(cases):
         found = compare(np.array([samples[i, case] - samples[j, case] for i, j in pairs]))
         right += all(p >= 1 - LEVEL for _, p in found)
-    assert right / CASES > 0.94
+    assert right / cases > 0.94
 
 
-@pytest.mark.slow
-def test_the_band_of_a_plot_covers_at_every_round(regrets: Floats) -> None:
-    """A band is the interval of every single round; here all rounds have the same population."""
+def test_the_band_of_a_plot_covers_at_every_round() -> None:
+    """A band is the interval of every single round; here a round is one of 2000 cases."""
     import xarray as xr
 
-    samples = drawn(regrets[:1], 23, 10, CASES)[0]  # (run, round): a round is one case
+    samples = EXPONENTIAL.draw(CASES, 10).T
     dataset = xr.Dataset(
         {"regret": (("policy", "run", "round"), samples[None])},
         coords={"policy": ["tree-ts"], "round": np.arange(1, CASES + 1)},
     )
     curve = Result(dataset, {}).curve("tree-ts")
     low, high = np.asarray(curve.low), np.asarray(curve.high)
-    covered = np.mean((low <= regrets[0].mean()) & (regrets[0].mean() <= high))
-    assert 0.915 < covered < 0.98
+    assert 0.93 < np.mean((low <= 1.0) & (high >= 1.0)) < 0.98
 
 
 def test_ratio_of_means_of_what_is_proportional_has_no_error() -> None:
