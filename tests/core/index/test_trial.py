@@ -99,6 +99,12 @@ class BoundBeyond(Own):
         return float(numbers[1])
 
 
+class PicksAFloat(Own):
+    @staticmethod
+    def pick(values: Any, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return 1.0
+
+
 class BonusOfArms(Own):
     """Looks at the arms, which compiled engines do not show to a bonus."""
 
@@ -149,6 +155,7 @@ class Refusing(Own):
         (PicksBeyond(), (2.0,), "pick of index .* uses place 3 of scratch, which has 3; .*"),
         (Half(), (2.0,), "scratch_size of index .* returns 1.5 for 3 arms; .* whole number"),
         (Nothing(), (2.0,), "value of index .* returns None for arm 0; return a float"),
+        (PicksAFloat(), (2.0,), "pick of index .* returns 1.0; return an arm, an int from 0"),
         (Dividing(), (2.0,), "value of index .* raises ZeroDivisionError: .* time 2 .*; repair it"),
         (BonusOfArms(), (2.0,), "bonus of index .* raises IndexError: .* with no arms; repair it"),
     ],
