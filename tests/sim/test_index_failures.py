@@ -89,6 +89,13 @@ class DividesInAHelper(Even):
         return float(min(0.0, _left(estimate.counts[arm])) - estimate.counts[arm])
 
 
+class ReadsBeyond(Even):
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        beyond = int(max(0.0, estimate.counts[arm] - 7.0))
+        return float(0.0 * estimate.sums[beyond] - estimate.counts[arm])
+
+
 class DividesInPick(Even):
     @staticmethod
     def pick(values: Any, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> int:
@@ -112,6 +119,7 @@ FAILURES: dict[type[cb.Index], str] = {
     RootOfNegative: "ValueError: math domain error in value for arm 0",
     Overflows: "OverflowError: math range error in value for arm 0",
     DividesInAHelper: f"{DIVIDED} in value for arm 0",
+    ReadsBeyond: "IndexError: list index out of range in value for arm 0",
     DividesInPick: f"{DIVIDED} in pick",
     PicksTooHigh: "arm 7",
 }

@@ -111,7 +111,8 @@ def _choose(
         return best_arm(values, allowed)
     playable = _only(values, allowed)
     arm = index.pick(playable, read, word, numbers, scratch)
-    if arm not in range(len(values)) or playable[arm] == -math.inf:
+    is_arm = isinstance(arm, int | np.integer) and 0 <= arm < len(values)
+    if not is_arm or playable[arm] == -math.inf:
         raise IndexFailedError(f"index {index.spelling} picked arm {arm}; repair its pick")
     return int(arm)
 

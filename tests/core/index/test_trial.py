@@ -99,6 +99,12 @@ class BoundBeyond(Own):
         return float(numbers[1])
 
 
+class PicksAFloat(Own):
+    @staticmethod
+    def pick(values: Any, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        return 1.0
+
+
 class BonusOfArms(Own):
     """Looks at the arms, which compiled engines do not show to a bonus."""
 
@@ -149,6 +155,7 @@ class Refusing(Own):
         (PicksBeyond(), (2.0,), r"pick.* 3\b.*scratch.* 3\b"),
         (Half(), (2.0,), r"scratch_size.* 1\.5"),
         (Nothing(), (2.0,), r"value.* None.*arm 0\b"),
+        (PicksAFloat(), (2.0,), r"pick.* 1\.0.*int"),
         (Dividing(), (2.0,), r"value.*ZeroDivisionError.* 2\b"),
         (BonusOfArms(), (2.0,), "bonus.*IndexError"),
     ],

@@ -133,7 +133,11 @@ def _try(calls: _Calls, estimate: Estimate, word: int, numbers: Places) -> bool:
         if index.bound is not None:
             calls("bound", *given)
     if index.pick is not None:
-        calls("pick", values, estimate, word, numbers, scratch)
+        found = calls("pick", values, estimate, word, numbers, scratch)
+        if not isinstance(found, int | np.integer):
+            raise InputError(
+                f"pick of index {index.spelling} returns {found!r}; return an arm, an int from 0"
+            )
     asked = scratch.asked_length
     if index.bonus is not None:
         calls("bonus", estimate, numbers, scratch)

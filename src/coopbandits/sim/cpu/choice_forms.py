@@ -354,6 +354,8 @@ def by_bonus(digest: str) -> Any:
             if is_first or context_stride > 0 or numbers_stride > 0:
                 estimate = Estimate(nothing, nothing, time, agents, 1.0, nothing, (), None)
                 numbers = settings[agent]
+                if IS_CHECKED:  # a shared row has a stride of 0, and so no length
+                    numbers = carray(numbers_at, 1 << 40)[np.int64(agent) * numbers_stride :]
                 if is_new_time:
                     is_ready = prepare(estimate, word, numbers, scratch)
                 growth, offset = bonus(estimate, numbers, scratch)

@@ -261,7 +261,7 @@ def _compiled(function: Any, is_checked: bool, within: frozenset[str] = frozense
         copy = _with_compiled_names(function, is_checked, within | {key})
         # Of what is wrong with somebody's own function, numba speaks more clearly than `inner`.
         make = inner if _is_of_package(function) else alone
-        model = {"error_model": "python"} if is_checked else {}
+        model = {"error_model": "python", "boundscheck": True} if is_checked else {}
         _inner[key] = make(copy, forceinline=True, **model)
     return _inner[key]
 

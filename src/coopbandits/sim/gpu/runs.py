@@ -208,12 +208,11 @@ class DeviceRuns:
 
     def _raise_failure(self, what: str) -> NoReturn:
         """Raise what the CPU engine does, which knows agent, round and arm."""
+        where = 'fewer agents, rounds or runs, or with engine="cpu"'
         if self.everywhere * self.task.horizon <= REPLAYED:
             cpu.ENGINE.play(self.task, self.runs, lambda _: None)
-        raise InputError(
-            f"index {self.parts.index.spelling} {what}; see where with fewer agents, rounds or "
-            'runs, or with engine="cpu"'
-        )
+            where = 'engine="reference"'  # the CPU engine does not notice what goes wrong in x**y
+        raise InputError(f"index {self.parts.index.spelling} {what}; see where with {where}")
 
     def _collect(self, record: Record) -> None:
         """Fetch recorded rounds, a few MB at a time, as soon as they are there."""
