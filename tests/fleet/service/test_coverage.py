@@ -11,12 +11,12 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
+from coopbandits.testing.torture.world import World
 from numpy.typing import NDArray
 
 from coopbandits.core.draws import normals, stream_key, uniforms, words
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service.application import ApplicationService
-from coopbandits.testing.torture.world import World
 
 from ..contexts import ARMS, EXACT, asked, cluster, paid
 
@@ -34,7 +34,9 @@ def serve(config: ClusterConfig, case: int) -> ApplicationService:
 
 
 def variates(case: int, kind: Any, number: int) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = kind(words(stream_key(case, 2), np.arange(number, dtype=np.uint64)))
+    found: NDArray[np.float64] = kind(
+        words(stream_key(case, 2), np.arange(number, dtype=np.uint64))
+    )
     return found
 
 
