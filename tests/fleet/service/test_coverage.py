@@ -1,7 +1,8 @@
 """How often the 95 % intervals of `/arms` hold what an option pays.
 
 When an option is chosen depends on what it paid before: one that was unlucky is dropped, and its
-mean stays too low. So intervals of what is chosen by its rewards hold a little less often than 95 %.
+mean stays too low. So intervals of what is chosen by its rewards hold slightly less often than
+95 %.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from coopbandits.testing.torture.world import World
 from numpy.typing import NDArray
 
 from coopbandits.core.draws import normals, stream_key, uniforms, words
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service.application import ApplicationService
+from tests.torture.world import World
 
 from ..contexts import ARMS, EXACT, asked, cluster, paid
 
