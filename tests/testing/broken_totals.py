@@ -16,6 +16,7 @@ from coopbandits.core import (
     Machine,
     Policy,
     Registers,
+    Share,
     Vector,
     combine,
 )
@@ -53,7 +54,23 @@ class ForgetsItself(Pool):
         return Estimate(sums.copy(), counts.copy(), max(2.0, counts.sum()), 1.0)
 
 
+class FiveTimesTheNeighbors(Pool):
+    """Reports five times what it heard."""
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        super().receive(messages)
+        self.heard = 5.0 * self.heard
+
+
 class CountsItselfTwice(Pool):
+    """Adds every own pull twice to what it estimates."""
+
+    def estimate(self) -> Estimate:
+        sums, counts = (2.0 * self.own + self.heard).reshape(2, -1)
+        return Estimate(sums, counts, max(2.0, counts.sum()), 1.0)
+
+
+class CountsItselfAmongNeighbors(Pool):
     """Adds its own pulls to the neighbours' as well, from where they come back."""
 
     def estimate(self) -> Estimate:
@@ -126,12 +143,63 @@ class DoublesNeighbors(Pool):
             self.heard = 2.0 * self.heard
 
 
+class Certifying(Pool):
+    """Certifies own pulls, which is right."""
+
+    certifies: ClassVar[bool] = True
+
+    def estimate(self) -> Estimate:
+        return super().estimate()._replace(certain=self.certain())
+
+    def certain(self) -> Share | None:
+        return Share(*self.own.reshape(2, -1).copy())
+
+
+class CertifiesTheNewest(Certifying):
+    """Certifies what it heard in the last round, which is less where messages are lost."""
+
+    def certain(self) -> Share | None:
+        return Share(*(self.own + self.heard).reshape(2, -1))
+
+
+class CertifiesTwice(Certifying):
+    """Certifies every own pull twice."""
+
+    def certain(self) -> Share | None:
+        return Share(*(2.0 * self.own).reshape(2, -1))
+
+
+class CertifiesOtherSums(Certifying):
+    """Certifies sums over more pulls than it counts."""
+
+    def certain(self) -> Share | None:
+        sums, counts = (self.own + self.heard).reshape(2, -1)
+        return Share(sums, np.where(self.own.reshape(2, -1)[1] > 0.0, counts, 0.0))
+
+
+class CertifiesNothing(Certifying):
+    """Says that it certifies pulls, and does not."""
+
+    def certain(self) -> Share | None:
+        return None
+
+
+class CertifiesInSecret(Certifying):
+    """Certifies pulls, and says that it does not."""
+
+    certifies = False
+
+
 @dataclass(frozen=True)
 class Wrong(Aggregation):
     """An aggregation of one of these machines."""
 
     machine: Any = Pool
     name: ClassVar[str] = "wrong"
+
+    @property
+    def uncertified(self) -> str:
+        return "" if getattr(self.machine, "certifies", False) else super().uncertified
 
     def make(self, view: LocalView, registers: Registers) -> Machine:
         del registers
@@ -152,12 +220,16 @@ def wrong(machine: Any, *, totals: bool = True) -> Policy:
 
 
 FOUND: dict[str, tuple[tuple[Any, str], ...]] = {
-    "own pulls": ((ForgetsItself, r"counts \[0.0, 0.0, 0.0\] .* what `observe` adds is part of"),),
+    "own pulls": (
+        (ForgetsItself, r"counts \[0.0, 0.0, 0.0\] .* what `observe` adds is part of"),
+        (FiveTimes, r"counts \[20.0, 20.0, 20.0\] .* is in there twice, or scaled"),
+        (CountsItselfTwice, r"counts \[8.0, 8.0, 8.0\] .* is in there twice, or scaled"),
+    ),
     "no invented pulls": (
         (AddsAgain, r"of which all agents together have made \d+ .* added again in every round"),
-        (FiveTimes, r"an estimate holds \d+ pulls of arm 0, .* and for scaled counts"),
+        (FiveTimesTheNeighbors, r"an estimate holds \d+ pulls of arm \d, .* and for scaled counts"),
         (FiveTimesTheAgents, r"an estimate is of 15 agents .* about 4, which there are"),
-        (CountsItselfTwice, r"an estimate holds 20 pulls of arm 0, of which all .* made 16"),
+        (CountsItselfAmongNeighbors, r"holds 20 pulls of arm 0, of which all .* made 16"),
         (RelaysEverything, r"come back on a cycle or over two neighbours"),
         (DoublesNeighbors, r"come back on a cycle or over two neighbours"),
     ),
@@ -173,6 +245,13 @@ FOUND: dict[str, tuple[tuple[Any, str], ...]] = {
             DelaysArmZero,
             r"arms are called \[1, 2, 0\] .* the counts .* an arm that is left",
         ),
+    ),
+    "certified pulls": (
+        (CertifiesTwice, r"a pull is certified 2 times .* pulls that arrive twice"),
+        (CertifiesTheNewest, r"\d+ certified pulls were replaced by \d+ others .* overtaken"),
+        (CertifiesOtherSums, r"the sums of certified pulls differ from their rewards"),
+        (CertifiesNothing, r"an estimate certifies no pulls, and `uncertified` is ''"),
+        (CertifiesInSecret, r"an estimate certifies pulls, and `uncertified` is 'does not"),
     ),
 }
 """What each check says of whom."""
