@@ -98,6 +98,42 @@ class MoodyRows(AgentRows):
 
 
 @dataclass(frozen=True)
+class Fivefold(Aggregation):
+    """Own pulls, played on as if there were five times as many, and certified as they are."""
+
+    name: ClassVar[str] = "fivefold"
+    uncertified = ""
+
+    def make(self, view: LocalView, registers: Registers) -> Machine:
+        return FivefoldMachine(registers)
+
+    def make_rows(self, views: Views, matrix: Any, registers: Registers) -> AgentRows | None:
+        return FivefoldRows(views, registers)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        return MessageSize(0, 0)
+
+
+class FivefoldMachine(LocalSumsMachine):
+    def estimate(self) -> Estimate:
+        time = max(2.0, 5.0 * float(self.registers.version(self.totals)))
+        found = self.registers.read(5.0 * self.totals, time=time, num_agents=1.0)
+        return found._replace(certain=self.registers.share(self.totals))
+
+
+class FivefoldRows(AgentRows):
+    def __init__(self, views: Views, registers: Registers) -> None:
+        self.registers, self.totals = registers, np.zeros((len(views), registers.size))
+
+    def estimate(self) -> RowEstimates:
+        totals = 5.0 * self.totals
+        return RowEstimates(totals, np.maximum(2.0, self.registers.version(totals)), 1.0)
+
+    def exchange(self, pulls: Any) -> None:
+        self.totals = self.totals + pulls
+
+
+@dataclass(frozen=True)
 class Formless(OwnConsensus):
     """Has no array form."""
 
@@ -117,5 +153,5 @@ class Growing(OwnConsensus):
         return MessageSize(2, 5, "later")
 
 
-for kind in (OwnConsensus, Moody, Formless, Growing):
+for kind in (OwnConsensus, Moody, Fivefold, Formless, Growing):
     register_aggregation(kind.name, kind)

@@ -19,8 +19,9 @@ from coopbandits.sim.array import ENGINE
 from coopbandits.sim.engine import choose
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup
+from coopbandits.sim.stop import read_stop
 
-from .array_forms import ConsensusRows, Formless, Growing, Moody, OwnConsensus
+from .array_forms import ConsensusRows, Fivefold, Formless, Growing, Moody, OwnConsensus
 
 PROBLEM = cb.GaussianBandit([0.5, 1.0, 0.8], sigma=0.6)
 NETWORKS = {
@@ -151,10 +152,11 @@ class Texts(cb.UCB):
         return float(str({arm: object()}.popitem()[0]))
 
 
-def task(policy: Any, faults: str = "none", clocks: str = "none") -> Task:
+def task(policy: Any, faults: str = "none", clocks: str = "none", stop: str = "none") -> Task:
     conditions: dict[str, Any] = {
         "faults": cb.parse_faults(faults),
         "clocks": cb.parse_clocks(clocks),
+        "stop": read_stop(stop),
     }
     return Task(Setup(PROBLEM, NETWORKS["cycle"], 9, np.array([9]), **conditions), policy)
 
@@ -174,6 +176,11 @@ def task(policy: Any, faults: str = "none", clocks: str = "none") -> Task:
             cb.combine(OwnConsensus(), cb.UCB()),
             {"clocks": "poisson"},
             "own clocks",
+        ),
+        (
+            cb.combine(Fivefold(), cb.UCB()),
+            {"stop": "0.95"},
+            "has no array form for agents that stop",
         ),
         (
             cb.combine(OwnConsensus(), Unknown()),
@@ -196,6 +203,18 @@ def test_obstacles(policy: Any, conditions: dict[str, str], sentence: str) -> No
     found = ENGINE.obstacle(task(policy, **conditions))
     assert found is not None and re.search(sentence, found)
     assert choose("auto", task(policy, **conditions)).name != "array"
+
+
+def test_claims_rest_on_certified_pulls_in_every_engine() -> None:
+    """Rows hold what is played on, here five times the certified pulls: they say nothing of it."""
+    policy = cb.combine(Fivefold(), cb.UCB(constant=40))
+    problem = cb.GaussianBandit([0.0, 2.0], sigma=0.5)
+    fast, slow = (
+        cb.simulate(problem, NETWORKS["cycle"], policy, 200, 1, 3, engine, stop=0.95)
+        for engine in ("array", "reference")
+    )
+    np.testing.assert_array_equal(fast.stops.stop_round, slow.stops.stop_round)
+    assert (slow.stops.stop_round > 0).any()
 
 
 def test_only_the_slow_engine_is_worth_a_note(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from coopbandits.core import (
     Machine,
     Policy,
     Registers,
+    Share,
     Vector,
     combine,
 )
@@ -53,7 +54,23 @@ class ForgetsItself(Pool):
         return Estimate(sums.copy(), counts.copy(), max(2.0, counts.sum()), 1.0)
 
 
+class FiveTimesTheNeighbors(Pool):
+    """Reports five times what it heard."""
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        super().receive(messages)
+        self.heard = 5.0 * self.heard
+
+
 class CountsItselfTwice(Pool):
+    """Adds every own pull twice to what it estimates."""
+
+    def estimate(self) -> Estimate:
+        sums, counts = (2.0 * self.own + self.heard).reshape(2, -1)
+        return Estimate(sums, counts, max(2.0, counts.sum()), 1.0)
+
+
+class CountsItselfAmongNeighbors(Pool):
     """Adds its own pulls to the neighbours' as well, from where they come back."""
 
     def estimate(self) -> Estimate:
@@ -126,12 +143,63 @@ class DoublesNeighbors(Pool):
             self.heard = 2.0 * self.heard
 
 
+class Certifying(Pool):
+    """Certifies own pulls, which is right."""
+
+    certifies: ClassVar[bool] = True
+
+    def estimate(self) -> Estimate:
+        return super().estimate()._replace(certain=self.certain())
+
+    def certain(self) -> Share | None:
+        return Share(*self.own.reshape(2, -1).copy())
+
+
+class CertifiesTheNewest(Certifying):
+    """Certifies what it heard in the last round, which is less where messages are lost."""
+
+    def certain(self) -> Share | None:
+        return Share(*(self.own + self.heard).reshape(2, -1))
+
+
+class CertifiesTwice(Certifying):
+    """Certifies every own pull twice."""
+
+    def certain(self) -> Share | None:
+        return Share(*(2.0 * self.own).reshape(2, -1))
+
+
+class CertifiesOtherSums(Certifying):
+    """Certifies sums over more pulls than it counts."""
+
+    def certain(self) -> Share | None:
+        sums, counts = (self.own + self.heard).reshape(2, -1)
+        return Share(sums, np.where(self.own.reshape(2, -1)[1] > 0.0, counts, 0.0))
+
+
+class CertifiesNothing(Certifying):
+    """Says that it certifies pulls, and does not."""
+
+    def certain(self) -> Share | None:
+        return None
+
+
+class CertifiesInSecret(Certifying):
+    """Certifies pulls, and says that it does not."""
+
+    certifies = False
+
+
 @dataclass(frozen=True)
 class Wrong(Aggregation):
     """An aggregation of one of these machines."""
 
     machine: Any = Pool
     name: ClassVar[str] = "wrong"
+
+    @property
+    def uncertified(self) -> str:
+        return "" if getattr(self.machine, "certifies", False) else super().uncertified
 
     def make(self, view: LocalView, registers: Registers) -> Machine:
         del registers
@@ -152,14 +220,18 @@ def wrong(machine: Any, *, totals: bool = True) -> Policy:
 
 
 FOUND: dict[str, tuple[tuple[Any, str], ...]] = {
-    "own pulls": ((ForgetsItself, r"counts \[0\.0, 0\.0, 0\.0\].*observe"),),
+    "own pulls": (
+        (ForgetsItself, r"counts \[0\.0, 0\.0, 0\.0\].*observe"),
+        (FiveTimes, r"counts \[20\.0, 20\.0, 20\.0\].*twice"),
+        (CountsItselfTwice, r"counts \[8\.0, 8\.0, 8\.0\].*twice"),
+    ),
     "no invented pulls": (
-        (AddsAgain, r"of which all agents together have made \d+"),
-        (FiveTimes, r"\d+ pulls of arm 0"),
+        (AddsAgain, r"have made \d+"),
+        (FiveTimesTheNeighbors, r"\d+ pulls of arm \d.*scaled"),
         (FiveTimesTheAgents, r"15 agents.* 4\b"),
-        (CountsItselfTwice, r"20 pulls of arm 0.* 16\b"),
-        (RelaysEverything, "cycle"),
-        (DoublesNeighbors, "cycle"),
+        (CountsItselfAmongNeighbors, r"20 pulls of arm 0.* 16\b"),
+        (RelaysEverything, r"cycle"),
+        (DoublesNeighbors, r"cycle"),
     ),
     "totals of all": (
         (HearsTheLowest, r"counts \[8\.0, 8\.0, 8\.0\].*\[20\.0, 20\.0, 20\.0\]"),
@@ -171,6 +243,13 @@ FOUND: dict[str, tuple[tuple[Any, str], ...]] = {
             DelaysArmZero,
             r"arms are called \[1, 2, 0\].* counts",
         ),
+    ),
+    "certified pulls": (
+        (CertifiesTwice, r"certified 2 times"),
+        (CertifiesTheNewest, r"\d+ certified pulls.*overtaken"),
+        (CertifiesOtherSums, r"sums of certified pulls"),
+        (CertifiesNothing, r"certifies no pulls.*`uncertified` is ''"),
+        (CertifiesInSecret, r"certifies pulls.*`uncertified` is 'does not"),
     ),
 }
 """What each check says of whom."""

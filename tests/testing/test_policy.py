@@ -46,7 +46,14 @@ from coopbandits.testing.policy import CHECKS
 from coopbandits.testing.world import Trial
 
 from . import broken, broken_index, broken_post, broken_rows, broken_teams
-from .broken_totals import FOUND, HearsTheLowest, KeepsArmZero, WeighsTheLowest, wrong
+from .broken_totals import (
+    FOUND,
+    Certifying,
+    HearsTheLowest,
+    KeepsArmZero,
+    WeighsTheLowest,
+    wrong,
+)
 from .honest import Honest, Pool, Pooled, Using
 
 pytestmark = pytest.mark.plays
@@ -314,8 +321,9 @@ def test_who_declares_no_totals_is_still_held_to_symmetry(machine: Any, name: st
 
 
 @pytest.mark.parametrize("num_arms", [1, 2, 4])
-def test_right_estimates_pass(num_arms: int) -> None:
-    check_policy(wrong(Pool), num_arms=num_arms, rounds=2)
+@pytest.mark.parametrize("machine", [Pool, Certifying])
+def test_right_estimates_pass(machine: Any, num_arms: int) -> None:
+    check_policy(wrong(machine), num_arms=num_arms, rounds=2)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,8 @@ class ArrayEngine:
             return "has no array form on own clocks"
         if task.faults:
             return f"has no array form for faults {task.faults.spelling}"
+        if task.stop is not None:  # rows hold what is played on, which need not be certified
+            return "has no array form for agents that stop"
         if parts is None:
             return teams.obstacle(task)
         if not task.policy.plays_parts:

@@ -56,6 +56,7 @@ CHECKS: tuple[Check, ...] = (
     totals.totals_of_all,
     totals.renamed_agents,
     totals.renamed_arms,
+    totals.certified_pulls,
     totals.shares_add_up,
     totals.exact_totals,
     forms.array_form,

@@ -2,9 +2,9 @@
 
 The checks of this file do not let agents choose. They hand every agent the same pulls, one per
 round, in which all arms take turns, and read its estimate. So they hold for random indices, and for
-rules by which ties go to the lowest arm. All messages arrive, except where `shares` and `exact`
-promise something of bad networks. Only aggregations that count for ever are checked; those with a
-discount or a window are held to the rest of the contract.
+rules by which ties go to the lowest arm. All messages arrive, except where `shares`, `exact` and
+`certain` promise something of bad networks. Only aggregations that count for ever are checked;
+those with a discount or a window are held to the rest of the contract.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ TURNS = 4
 QUIET = 12
 """Rounds after the last pull in which an aggregation that counts pulls again is given time to."""
 
+CERTIFYING = 15
+"""Rounds in which certified pulls are followed one by one."""
+
 SLACK = 0.01
 """By how much a total may be off: mixing ends after some steps, and accelerated mixing overshoots.
 A pull that counts twice makes more than that of the few that are made."""
@@ -54,7 +57,10 @@ class Told(NamedTuple):
 
 
 def own_pulls(trial: Trial) -> None:
-    """An agent counts its own pulls: one that is alone knows the mean of each of its arms."""
+    """An agent counts its own pulls, each once: one that is alone knows those of each of its arms.
+
+    Of an aggregation with `totals = False`, only the mean of each arm is looked at.
+    """
     if not _counts_for_ever(trial):
         return
     world = trial.world("single node")
@@ -64,14 +70,16 @@ def own_pulls(trial: Trial) -> None:
     means = observed[0] / observed[1]
     for _ in range(SETTLED):
         told = _told(world.agents[0])
-        if (told.counts > 0.0).all() and np.allclose(told.sums / told.counts, means, atol=1e-6):
+        known = (told.counts > 0.0).all() and np.allclose(told.sums / told.counts, means, atol=1e-6)
+        if known and (not declared(trial, "totals") or _are_totals(told, observed, 1)):
             return
         world.deliver(world.send())
     raise finding(
         f"an agent without neighbours made {TURNS} pulls of each arm, with the means "
         f"{_shown(means)}, and its estimate holds the counts {_shown(told.counts)} and the sums "
         f"{_shown(told.sums)}",
-        "its own pulls; look whether what `observe` adds is part of what `estimate` returns",
+        "its own pulls, each once; look whether what `observe` adds is part of what `estimate` "
+        "returns, and whether it is in there twice, or scaled",
     )
 
 
@@ -208,6 +216,76 @@ def renamed_arms(trial: Trial) -> None:
                 world.where(i),
                 "arms; look for an arm that is left out, sent or counted in another way",
             )
+
+
+def certified_pulls(trial: Trial) -> None:
+    """Certified pulls were made and count once, also where messages and memories are lost.
+
+    A set that replaces another one has more pulls. Every pull is of an arm of its own here, and one
+    agent forgets everything half-way.
+    """
+    if not _counts_for_ever(trial):
+        return
+    reason = str(declared(trial, "uncertified"))
+    if reason:
+        _expect_declared(trial.world("cycle"), 0, reason)
+        return
+    for graph, links in GRAPHS.items():
+        size = len(links)
+        world = trial.world(graph, num_arms=size * CERTIFYING)
+        rewards = normals(words(trial.seed, np.arange(size * CERTIFYING, dtype=np.uint64)))
+        post = bad_post(trial, world, repeats=declared(trial, "mode") == ROBUST)
+        known = [np.zeros(rewards.size) for _ in range(size)]
+        for turn in range(CERTIFYING):
+            if turn == CERTIFYING // 2:
+                world.agents[0], known[0] = world.fresh(0), np.zeros(rewards.size)
+                for _ in range(turn):
+                    world.agents[0].receive({})
+            for i, agent in enumerate(_agents(world)):
+                agent.observe(turn * size + i, float(rewards[turn * size + i]))
+            world.deliver(post.carry(world.send()))
+            for i in range(size):
+                certain = _expect_declared(world, i, reason)
+                known[i] = _expect_distinct(
+                    certain, rewards[: (turn + 1) * size], known[i], world.where(i)
+                )
+
+
+def _expect_declared(world: World, agent: int, reason: str) -> Any:
+    """Return what an agent certifies, which is None where there is a reason."""
+    certain = _agents(world)[agent].estimate().certain
+    if (certain is None) != bool(reason):
+        found = "certifies no pulls" if certain is None else "certifies pulls"
+        raise finding(
+            f"an estimate {found}, and `uncertified` is {reason!r} ({world.where(agent)})",
+            '`uncertified` to be "" where `Estimate.certain` is set, and the reason where it is '
+            "None",
+        )
+    return certain
+
+
+def _expect_distinct(certain: Any, rewards: Vector, before: Vector, where: str) -> Vector:
+    """Return the certified count of every pull."""
+    sums, counts = np.array(certain.sums), np.array(certain.counts)
+    made, paid = counts[: rewards.size], sums[: rewards.size]
+    if counts[rewards.size :].any() or not np.isin(made, (0.0, 1.0)).all():
+        raise finding(
+            f"a pull is certified {counts[np.abs(counts - 0.5).argmax()]:g} times ({where})",
+            "0 or 1, as an interval is as narrow as if all certified pulls were different ones; "
+            "look for pulls that arrive twice, and for scaled counts",
+        )
+    if not np.allclose(paid, made * rewards, atol=1e-9):
+        raise finding(
+            f"the sums of certified pulls differ from their rewards ({where})",
+            "sums over exactly the pulls that are counted",
+        )
+    if made.sum() < before.sum() or (made.sum() == before.sum() and (counts != before).any()):
+        raise finding(
+            f"{before.sum():g} certified pulls were replaced by {made.sum():g} others ({where})",
+            "a set with more pulls whenever it changes; look for messages that were lost, or that "
+            "later ones have overtaken",
+        )
+    return counts
 
 
 def _expect_alike(told: Told, other: Told, who: str, where: str, what: str) -> None:
