@@ -124,6 +124,7 @@ def _write_names(
         axes.annotate(
             name.replace("$", r"\$"), (x[at], y[at]), size=TEXT, ha=aligned,
             xytext=(edge / ROOM[0], box[1] / ROOM[1]), textcoords="axes fraction",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4, "alpha": 0.8},
             arrowprops={"arrowstyle": "-", "color": "0.6", "lw": 0.6} if is_far else None,
         )  # fmt: skip
 
