@@ -17,6 +17,7 @@ import shlex
 import sys
 import tempfile
 from dataclasses import fields
+from inspect import isclass, isfunction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,13 @@ def test_the_page_on_other_libraries_runs(tmp_path: Path, monkeypatch: pytest.Mo
         "['leader']",
         "('member 1', 'member 2')",
     ]
+
+
+def test_the_api_page_has_all_public_classes_and_functions() -> None:
+    shown = set(re.findall(r"\w+", (ROOT / "docs" / "api.md").read_text()))
+    things = {name: getattr(cb, name) for name in cb.__all__}
+    public = {name for name, each in things.items() if isclass(each) or isfunction(each)}
+    assert public - shown == set()
 
 
 def test_the_page_on_parts_lists_all() -> None:
