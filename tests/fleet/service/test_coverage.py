@@ -1,7 +1,7 @@
 """How often the 95 % intervals of `/arms` hold what an option pays.
 
 When an option is chosen depends on what it paid before: one that was unlucky is dropped, and its
-mean stays too low. So intervals of what is chosen by its rewards hold a little less often than 95 %.
+mean stays too low. So such intervals hold a little less often than 95 %.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def serve(config: ClusterConfig, case: int) -> ApplicationService:
 
 
 def variates(case: int, kind: Any, number: int) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = kind(words(stream_key(case, 2), np.arange(number, dtype=np.uint64)))
+    found: NDArray[np.float64] = kind(
+        words(stream_key(case, 2), np.arange(number, dtype=np.uint64))
+    )
     return found
 
 
