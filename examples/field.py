@@ -20,6 +20,7 @@ from typing import NamedTuple
 import coopbandits as cb
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.plots import Point, traffic_figure
+from coopbandits.results.intervals import mean_interval
 
 COMMON = 2.0
 GRID = tuple(2.0**power for power in range(-5, 4))
@@ -172,13 +173,15 @@ def main(folder: Path, runs: int = 20, scale: float = 1.0, executor: Executor | 
         lines += [field.row(instance, policy, is_tuned=False) for policy in players]
     points = [
         Point(
-            f"{each.spelling}{'' if shown is each else ', B = 2'}", sent, mean, mean - e, mean + e
+            f"{each.spelling}{'' if shown is each else ', B = 2'}",
+            float(kept.values_sent.mean()),
+            float(final.mean()),
+            *mean_interval(final),
         )
         for each in policies
         for shown in [at(each, COMMON) or each]
-        for sent in [float(field.result(FIELD, shown).values_sent.mean())]
-        for mean, error in [field.regret(FIELD, shown)]
-        for e in [1.96 * error]
+        for kept in [field.result(FIELD, shown)]
+        for final in [kept.regret.values[0, :, -1]]
     ]
     traffic_figure(points).savefig(folder / "field.svg")
     text = "\n".join(lines) + "\n"

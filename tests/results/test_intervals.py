@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -295,3 +297,47 @@ def test_a_run_that_hardly_moves_the_mean_does_not_dominate() -> None:
     assert dominating_run(np.array([100.0] * 99 + [150.0])) is None
     assert dominating_run(np.array([100.0] * 9 + [200.0])) == (9, 200.0 / 1100.0, 100.0)
     assert dominating_run(np.array([100.0] * 9 + [0.0])) is None
+
+
+MEANS = "results/test_intervals.py::test_intervals_of_regrets_and_of_scores_cover"
+PAIRS = "results/test_intervals.py::test_intervals_of_all_pairs_hold_together"
+FLEET = "fleet/service/test_coverage.py::test_intervals_hold_the_mean_of_an_option"
+SOURCES = {
+    "core/recommend.py": "core/test_recommend.py::test_the_bound_holds_at_all_times_together",
+    "dashboard/stored.py": "dashboard/test_stored.py::test_intervals_hold_the_mean_of_an_arm",
+    "evaluate/estimators.py": "evaluate/test_estimators.py::test_intervals_hold_the_value",
+    "evaluate/replay.py": "evaluate/test_estimators.py::test_intervals_of_replays_hold_the_value",
+    "experiments/audit/finding.py": MEANS,
+    "experiments/gallery/outcome.py": MEANS,
+    "experiments/paper/claims.py": MEANS,
+    "experiments/paper/tables.py": MEANS,
+    "experiments/paper/verdicts.py": PAIRS,
+    "experiments/scores.py": MEANS,
+    "fleet/service/application.py": FLEET,
+    "literature/kalathil2014.py": MEANS,
+    "models/catalogue.py": MEANS,
+    "page/seen.py": FLEET,  # which it inverts
+    "results/intervals.py": MEANS,
+    "results/result.py": "results/test_intervals.py::test_the_band_of_a_plot_covers_at_every_round",
+    "results/statistics.py": PAIRS,
+}
+"""Modules that make intervals, and where the coverage of these is measured in 2000 cases."""
+
+MAKES = re.compile(
+    r"(\b(mean_intervals?|ratio_interval|mean_text|stdtrit|NormalDist)\b|\bQUANTILE = )"
+)
+
+
+def test_every_interval_has_a_test_of_its_coverage() -> None:
+    tests = Path(__file__).parents[1]
+    package = Path(cb.__file__).parent
+    found = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        if MAKES.search(file.read_text(encoding="utf-8"))
+    }
+    found -= {"problems/heavy_tails.py"}  # which has the quantiles of a reward
+    assert found | {"core/recommend.py"} == set(SOURCES)
+    for place in set(SOURCES.values()):
+        file, _, name = place.partition("::")
+        assert f"def {name}(" in (tests / file).read_text(encoding="utf-8")

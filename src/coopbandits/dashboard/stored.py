@@ -2,7 +2,8 @@
 
 Everything follows from pulls and rewards per frame, agent and arm, which `simulate` keeps with
 ``keep="watch"``. Means are of all pulls so far; their interval is mean ± 1.96 σ/√n with the σ that
-agents are told. What an agent prefers is the arm that it pulled most within the frame.
+agents are told; since n depends on rewards, it holds the mean in 91 to 95 % of cases. What an agent
+prefers is the arm that it pulled most within the frame.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How often the 95 % intervals of `/arms` hold what an option pays.
 
 When an option is chosen depends on what it paid before: one that was unlucky is dropped, and its
-mean stays too low. So intervals of what is chosen by its rewards hold slightly less often than
-95 %.
+mean stays too low. So such intervals hold a little less often than 95 %.
 """
 
 from __future__ import annotations

@@ -77,8 +77,9 @@ class ArmEstimate(NamedTuple):
     pulls : float
         Pulls that it is based on.
     confidence : (float, float) or None
-        An interval that covers the arm's mean with probability 95 % at one fixed time; None where
-        the policy certifies no pulls of it, as on trees.
+        The 95 % interval of the arm's mean as if the number of its pulls were fixed; as that
+        depends on rewards, it held 91 to 95 % of the means in simulations. None where the policy
+        certifies no pulls of it, as on trees.
     own_pulls : int
         Rewards handed in by this agent's own application.
     own_reward : float
