@@ -31,11 +31,11 @@ POLICIES = [policy for policy in map(parse_policy, EXAMPLES) if hasattr(policy, 
 
 
 def test_every_posterior_and_every_divergence_has_a_family() -> None:
-    assert {policy.name for policy in POLICIES} == {
+    assert {policy.name for policy in POLICIES} >= {
         "dec-ts", "dec-bayes-ucb", "dpe2", "dec-kl-ucb", "gossip-ts", "tree-ts", "flood-ts",
         "ledger-ts", "independent-ts", "central-ts",
     }  # fmt: skip
-    assert {part.name for part in INDICES if hasattr(part(), "family")} == {
+    assert {part.name for part in INDICES if hasattr(part(), "family")} >= {
         "bayes-ucb", "kl-ucb", "top-two",
     }  # fmt: skip
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
-from coopbandits.core.aggregate import AGGREGATIONS
 from coopbandits.core.contract import Estimate
 from coopbandits.core.draws import uniforms
 from coopbandits.core.statistic import Statistic
+from coopbandits.sim.cpu import KERNELS
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words
 
 PROBLEM = cb.BetaBandit([4.0, 0.4, 2.0], [4.0, 0.5, 3.0])
@@ -59,10 +59,7 @@ def test_compiled() -> None:
 
 
 CASES = {
-    **{kind.name: kind() for kind in AGGREGATIONS if kind.name in {
-        "local-sums", "staged-mixing", "pull-mixing", "running-sums", "tree-sums", "ledger-sums",
-        "flooded-totals", "neighborhood-sums", "flooded-pulls", "central-totals",
-    }},
+    **{kind.name: kind() for kind in KERNELS},
     "staged, neighbours": cb.StagedMixing(neighbor_pulls=True),
     "forgetting": cb.FloodedTotals(discount=0.9),
     "central, at once": cb.CentralTotals(None),
