@@ -110,3 +110,24 @@ def test_agents_keep_the_contract() -> None:
     """Export and restore, lost and repeated messages, arms that come and go."""
     for aggregation in (cb.FloodedTotals(), cb.TreeSums()):
         cb.check_policy(cb.combine(aggregation, UCBV()), rounds=20)
+
+
+@pytest.mark.plays
+def test_agents_stop_on_counts_and_not_on_squares() -> None:
+    """Squares follow the counts in a row, and are no pulls of further arms."""
+    cases = [
+        (PROBLEM, cb.combine(cb.LocalSums(), UCBV()), 0.5),
+        (
+            cb.GaussianBandit([9.0, 0.1, 0.2]),
+            cb.parse_policy("flooded-totals*centred-draw:sigma=estimate"),
+            0.9,
+        ),
+    ]
+    for problem, policy, stop in cases:
+        first, second = (
+            cb.simulate(problem, NETWORK, policy, 120, 2, 3, engine, stop=stop, progress=False)
+            for engine in ("reference", "cpu")
+        )
+        assert second.meta["engines"] == ["cpu"]
+        np.testing.assert_array_equal(second.stops.stop_round, first.stops.stop_round)
+    assert (first.stops.stop_round >= 0).all(), "the last ones stop"

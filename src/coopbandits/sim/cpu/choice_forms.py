@@ -151,9 +151,8 @@ def by_value(digest: str) -> Any:
                     if IS_APART:
                         begin = agent * row_stride + row_stride // 2
                         certain = carray(rows_at, 1 << 40)[begin : begin + 2 * num_arms]
-                    ahead, lead = leader(
-                        certain[:num_arms], certain[num_arms:], numbers[0], numbers[1]
-                    )
+                    paid, pulls = certain[:num_arms], certain[num_arms : 2 * num_arms]
+                    ahead, lead = leader(paid, pulls, numbers[0], numbers[1])
                     if lead > -numbers[2]:
                         memory[note + STOP_ROUND], memory[note + STOP_ARM] = pull + 1.0, ahead
                 numbers = numbers[STOP_NUMBERS:]
