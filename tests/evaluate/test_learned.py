@@ -50,7 +50,8 @@ def test_learners_of_other_libraries_have_probabilities() -> None:
     for library in ("mabwiser", "river"):
         chances = learned(LOG, f"{library}:learner=EpsilonGreedy,epsilon=0")[1]
         assert np.array_equal(chances, np.tile(np.eye(3)[best], (600, 1)))
-    log = log_decisions("bernoulli:0.2,0.8", "path:2", "mabwiser:learner=UCB1,alpha=1", 20, floor=0.0)
+    ucb = "mabwiser:learner=UCB1,alpha=1"
+    log = log_decisions("bernoulli:0.2,0.8", "path:2", ucb, 20, floor=0.0)
     assert log.arms[:4].tolist() == [0, 0, 1, 1]
 
 
