@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coopbandits import InputError, parse_policy
-from coopbandits.evaluate import doubly_robust, ips, learned
+from coopbandits.evaluate import doubly_robust, ips, learned, log_decisions
 
 from .worlds import BEST, MEANS, best_arm, drawn
 
@@ -41,6 +41,18 @@ def test_a_blind_policy_plays_what_is_best_on_average() -> None:
     rest, chances = learned(LOG, parse_policy("independent-ucb:constant=1e-9"), sigma=0.3)
     assert set(np.argmax(chances, axis=1)) == {int(MEANS.mean(axis=0).argmax())}
     assert abs(ips(rest, chances).mean - MEANS.mean(axis=0).max()) < 4 * ips(rest, chances).error
+
+
+def test_learners_of_other_libraries_have_probabilities() -> None:
+    """Greedy ones play the best mean of the first half; being asked changes nothing."""
+    arms, rewards = LOG.arms[:600], LOG.rewards[:600]
+    best = int(np.argmax([rewards[arms == k].mean() for k in range(3)]))
+    for library in ("mabwiser", "river"):
+        chances = learned(LOG, f"{library}:learner=EpsilonGreedy,epsilon=0")[1]
+        assert np.array_equal(chances, np.tile(np.eye(3)[best], (600, 1)))
+    ucb = "mabwiser:learner=UCB1,alpha=1"
+    log = log_decisions("bernoulli:0.2,0.8", "path:2", ucb, 20, floor=0.0)
+    assert log.arms[:4].tolist() == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(

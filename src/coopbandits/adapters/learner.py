@@ -1,8 +1,8 @@
 """Learners of other libraries as agents: each learns by itself, from its own pulls.
 
 Such a learner has a random source of its own. It is seeded with the random word that an agent is
-given, so a run stays a function of (problem, network, policy, horizon, seed). It cannot be asked
-twice for the same choice, nor be exported as data; simulations do neither.
+given, so a run stays a function of (problem, network, policy, horizon, seed). Asked twice for the
+same choice, it draws twice. It cannot be exported as data; simulations never do that.
 """
 
 from __future__ import annotations

@@ -66,13 +66,15 @@ class History:
         self.untried = list(bandit.arms)
 
     def pull(self, arm_ids: list[int]) -> Any:
-        """Return the next arm that was never pulled, and then the learner's choice."""
+        """Return the first arm without a reward, and then the learner's choice."""
         if len(arm_ids) != len(self.bandit.arms):
             raise InputError(
                 f"allowed is {arm_ids}; learners of mabwiser choose among all arms, so leave it out"
             )
-        return self.untried.pop(0) if self.untried else self.bandit.predict()
+        return self.untried[0] if self.untried else self.bandit.predict()
 
     def update(self, arm_id: int, reward: float) -> None:
         """Take in one reward."""
         self.bandit.partial_fit([arm_id], [reward])
+        if arm_id in self.untried:
+            self.untried.remove(arm_id)
