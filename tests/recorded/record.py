@@ -1,105 +1,41 @@
-"""Record what policies play, for `tests/sim/test_recorded.py`; run by hand.
+"""Record the baseline again after an intended change of what policies play.
 
 ::
 
     python tests/recorded/record.py
 
-`arms.json` holds what version 0.1 played, so that later versions can be held to it. This script
-only adds to it: a new world or policy below is played and recorded, and where a recorded one now
-plays otherwise nothing is written. Every play is made by both engines, which must agree.
-
-Plays of `tree-…` under faults and on own clocks are newer: late messages no longer overwrite
-newer ones, rounds without messages do not make a count of agents steady, and loops end sooner.
-
-Gaps between means are sums of powers of two, so that regret does not depend on the order in which
-it is added up.
+Plays everything in `worlds.py`, checks that compiled engines and the reference engine agree, writes
+`plays.json` and prints every play that changed, with its first difference. The text of a play that
+did not change stays as it is.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
-from dataclasses import replace
+import time
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
-from typing import Any
 
-from coopbandits.core.registry import EXAMPLES, parse_policy
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
-HERE = Path(__file__).parent
-FILE = HERE / "arms.json"
-
-CYCLE = {"problem": "gaussian", "means": [0.75, 1.0, 0.25], "graph": "cycle:7", "horizon": 200}
-GRID = {
-    "problem": "gaussian", "means": [0.5, 1.0, 0.75, 0.25, 0.875], "graph": "grid:3x4",
-    "horizon": 400,
-}  # fmt: skip
-STAR = {
-    "problem": "bernoulli", "means": [0.25, 0.625, 0.75, 0.5], "graph": "star:6", "horizon": 250,
-}  # fmt: skip
-PATH = {**CYCLE, "graph": "path:5"}
-
-TROUBLE = {
-    "loss": {"faults": "loss=0.3"},
-    "sleep": {"faults": "sleep=0.2,churn=20..10"},
-    "crash": {"faults": "crash=0.5@40..80"},
-    "delay": {"faults": "delay=2,loss=0.1"},
-    "clocks": {"clocks": "poisson:ratio=10"},
-}
-
-CONSTANT_4 = (
-    "ucb-network", "independent-ucb", "central-ucb", "central-batched-ucb", "delayed-central-ucb",
-)  # fmt: skip
-
-
-def as_recorded(text: str) -> str:
-    """Spell out what was the default when plays were recorded: B = 4, and Gaussian rewards."""
-    policy: Any = parse_policy(text)
-    if policy.name in CONSTANT_4:
-        policy = replace(policy, constant=4.0)
-    spelling: str = policy.suited("gaussian").spelling
-    return spelling
-
-
-ANYWHERE = (
-    *map(as_recorded, EXAMPLES),
-    "dducb:own_pulls=false",
-    "dducb:neighbor_pulls=true",
-    "dducb:remix=true",
-    "dducb:remix=true,own_pulls=false",
-    "dducb:values_per_message=5",
-    "dducb:accelerated=false",
-    "dducb:bonus_factor=4",
-    "coop-ucl:gamma=1.01,prior_mean=0.5,prior_sigma=0.5",
-    "mp-ucb:hop_limit=1",
-    "mp-ucb:hop_limit=5",
-    "gossip-ts:family=gaussian,sigma=estimate",
-    "tree-ts:family=gaussian,sigma=estimate",
-    "flood-ts:family=gaussian,sigma=estimate",
-    "delayed-central-ucb:delay=3,constant=4",
+from recorded.plays import (
+    FILE,
+    KNOWN,
+    Facts,
+    Recording,
+    Written,
+    differences,
+    play,
+    read,
+    written,
 )
-ESTIMATING = ("dducb:num_agents=estimate,lambda_bound=estimate", "dducb:lambda_bound=heuristic")
-"""Only where all messages arrive at once."""
-BERNOULLI = tuple(
-    f"{name}:family=bernoulli"
-    for name in ("dec-ts", "independent-ts", "gossip-ts", "tree-ts", "flood-ts", "central-ts")
-)
-"""Only for rewards in [0, 1]."""
-LANDGREN = ("coop-ucb:gamma=1.01,epsilon_c=landgren",)
-"""Only where no eigenvalue of P repeats: its arms would depend on the choice of eigenvectors."""
-
-World = dict[str, Any]
-WORLDS: dict[str, tuple[World, tuple[str, ...]]] = {
-    "cycle": (CYCLE, (*ANYWHERE, *ESTIMATING)),
-    "grid": (GRID, (*ANYWHERE, *ESTIMATING)),
-    "star": (STAR, (*ANYWHERE, *ESTIMATING, *BERNOULLI)),
-    "path": (PATH, LANDGREN),
-    **{f"cycle, {name}": ({**CYCLE, "horizon": 150, **t}, ANYWHERE) for name, t in TROUBLE.items()},
-    **{f"star, {name}": ({**STAR, "horizon": 150, **t}, BERNOULLI) for name, t in TROUBLE.items()},
-    "path, loss": ({**PATH, "horizon": 150, **TROUBLE["loss"]}, LANDGREN),
-}
+from recorded.worlds import World, worlds
 
 
+<<<<<<< HEAD
 def record(world: World, policies: Iterable[str]) -> dict[str, Any]:
     """Play some policies in a world, by both engines."""
     from tests.sim.recorded import facts, play
@@ -112,23 +48,31 @@ def record(world: World, policies: Iterable[str]) -> dict[str, Any]:
         if facts(play(world, spelling, "reference")) != plays[spelling]:
             sys.exit(f"the engines differ about {spelling} in {world}")
     return plays
+=======
+def both(world: World, text: str) -> tuple[Facts, list[str]]:
+    """Play on the fastest engine and on the reference engine; say where they differ."""
+    with redirect_stderr(StringIO()):  # notes about what is not compiled
+        engine, fast = play(world, text)
+        if engine not in ("cpu", "array"):
+            return fast, []
+        _, facts = play(world, text, "reference")
+    lacking = {name: values for name, values in facts.items() if name in KNOWN}
+    return facts, [
+        f"{engine} engine: {line}" for line in differences(written(facts), fast | lacking)
+    ]
+>>>>>>> 6e07e71de3d41e9ad3cfbbc75666ed7d6e2af5ff
 
 
-def written(recorded: dict[str, World]) -> str:
-    """Return JSON with one line per play."""
-    worlds = []
-    for name, world in recorded.items():
-        settings = {key: value for key, value in world.items() if key != "plays"}
-        plays = ",\n".join(
-            f"  {json.dumps(spelling)}: {json.dumps(play)}"
-            for spelling, play in world["plays"].items()
-        )
-        head = json.dumps(settings)[:-1]
-        worlds.append(f'{json.dumps(name)}: {head}, "plays": {{\n{plays}\n}}}}')
-    return "{\n" + ",\n".join(worlds) + "\n}\n"
+def compared(before: Written | None, facts: Facts) -> tuple[Written, str]:
+    """Return what to write, and what changed."""
+    if before is None:
+        return written(facts), "new"
+    changes = differences(before, facts)
+    return (written(facts), changes[0]) if changes else (before, "")
 
 
 def main() -> None:
+<<<<<<< HEAD
     """Play, compare with what is recorded, and write."""
     sys.path.insert(0, str(HERE.parents[1]))
     recorded = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
@@ -144,6 +88,50 @@ def main() -> None:
         recorded[name] = {**world, "plays": {**before["plays"], **plays}}
         print(f"{name}: {len(plays)} policies")
     FILE.write_text(written(recorded), encoding="utf-8")
+=======
+    """Play, compare, and write unless engines differ."""
+    old: Recording = read() if FILE.exists() else {}
+    new: Recording = {}
+    failures = 0
+    for name, (world, texts) in worlds().items():
+        started, changed = time.process_time(), 0
+        before = old.get(name, {}).get("plays", {})
+        new[name] = {**world, "plays": {}}
+        for text in texts:
+            facts, failed = both(world, text)
+            new[name]["plays"][text], change = compared(before.get(text), facts)
+            changed += bool(change)
+            failures += bool(failed)
+            if change and old:
+                print(f"  {name}: {text}: {change}")
+            for line in failed:
+                print(f"  {name}: {text}: {line}")
+        for text in before.keys() - set(texts):
+            print(f"  {name}: {text}: dropped")
+        seconds = time.process_time() - started
+        print(f"{name}: {len(texts)} plays, {changed} changed, {seconds:.1f} s", flush=True)
+    for name in old.keys() - new.keys():
+        print(f"{name}: dropped")
+    if failures:
+        sys.exit(f"engines differ in {failures} plays; {FILE.name} is left as it was")
+    FILE.write_text(as_text(new), encoding="utf-8")
+    plays = sum(len(texts) for _, texts in worlds().values())
+    print(f"{plays} plays, {FILE.stat().st_size / 1000:.0f} kB, {time.process_time():.0f} s")
+
+
+def as_text(recording: Recording) -> str:
+    """Return JSON with one line per play."""
+    worlds = []
+    for name, world in recording.items():
+        head = {key: value for key, value in world.items() if key != "plays"}
+        plays = [
+            f"{json.dumps(text)}: {json.dumps(play, separators=(',', ':'))}"
+            for text, play in world["plays"].items()
+        ]
+        begin = f'{json.dumps(name)}: {json.dumps(head)[:-1]}, "plays": {{\n'
+        worlds.append(begin + ",\n".join(plays) + "\n}}")
+    return "{\n" + ",\n".join(worlds) + "\n}\n"
+>>>>>>> 6e07e71de3d41e9ad3cfbbc75666ed7d6e2af5ff
 
 
 if __name__ == "__main__":
