@@ -35,20 +35,6 @@ from recorded.plays import (
 from recorded.worlds import World, worlds
 
 
-<<<<<<< HEAD
-def record(world: World, policies: Iterable[str]) -> dict[str, Any]:
-    """Play some policies in a world, by both engines."""
-    from tests.sim.recorded import facts, play
-
-    plays = {}
-    for spelling in policies:
-        if "clocks" in world and getattr(parse_policy(spelling), "needs_common_round", False):
-            continue
-        plays[spelling] = facts(play(world, spelling))
-        if facts(play(world, spelling, "reference")) != plays[spelling]:
-            sys.exit(f"the engines differ about {spelling} in {world}")
-    return plays
-=======
 def both(world: World, text: str) -> tuple[Facts, list[str]]:
     """Play on the fastest engine and on the reference engine; say where they differ."""
     with redirect_stderr(StringIO()):  # notes about what is not compiled
@@ -60,7 +46,6 @@ def both(world: World, text: str) -> tuple[Facts, list[str]]:
     return facts, [
         f"{engine} engine: {line}" for line in differences(written(facts), fast | lacking)
     ]
->>>>>>> 6e07e71de3d41e9ad3cfbbc75666ed7d6e2af5ff
 
 
 def compared(before: Written | None, facts: Facts) -> tuple[Written, str]:
@@ -72,23 +57,6 @@ def compared(before: Written | None, facts: Facts) -> tuple[Written, str]:
 
 
 def main() -> None:
-<<<<<<< HEAD
-    """Play, compare with what is recorded, and write."""
-    sys.path.insert(0, str(HERE.parents[1]))
-    recorded = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
-    for name, (settings, policies) in WORLDS.items():
-        world = {**settings, "runs": 2, "seed": 0}
-        plays = record(world, policies)
-        before = recorded.get(name, {**world, "plays": {}})
-        changed = [text for text, old in before["plays"].items() if plays.get(text, old) != old]
-        if changed or before != {**world, "plays": before["plays"]}:
-            sys.exit(
-                f"{name} was recorded and is now another world, or played otherwise: {changed}"
-            )
-        recorded[name] = {**world, "plays": {**before["plays"], **plays}}
-        print(f"{name}: {len(plays)} policies")
-    FILE.write_text(written(recorded), encoding="utf-8")
-=======
     """Play, compare, and write unless engines differ."""
     old: Recording = read() if FILE.exists() else {}
     new: Recording = {}
@@ -131,7 +99,6 @@ def as_text(recording: Recording) -> str:
         begin = f'{json.dumps(name)}: {json.dumps(head)[:-1]}, "plays": {{\n'
         worlds.append(begin + ",\n".join(plays) + "\n}}")
     return "{\n" + ",\n".join(worlds) + "\n}\n"
->>>>>>> 6e07e71de3d41e9ad3cfbbc75666ed7d6e2af5ff
 
 
 if __name__ == "__main__":
