@@ -37,7 +37,7 @@ def test_names_do_not_cover_each_other() -> None:
     width = 0.56 * TEXT * len("policy 1")
     before = {"left": 0.0, "center": width / 2.0, "right": width}
     places = [
-        np.asarray(text.xyann) * ROOM - (before[str(text.get_ha())], 0.0)  # type: ignore[attr-defined]  # it has that here
+        np.asarray(text.xyann) * ROOM - np.array([before[str(text.get_ha())], 0.0])  # type: ignore[attr-defined]  # it has that here
         for text in axes.texts[:10]
     ]
     close = [

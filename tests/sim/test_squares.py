@@ -59,7 +59,7 @@ def test_compiled() -> None:
 
 
 CASES = {
-    **{kind.name: kind() for kind in KERNELS},
+    **{part.name: part for part in (kind() for kind in KERNELS)},
     "staged, neighbours": cb.StagedMixing(neighbor_pulls=True),
     "forgetting": cb.FloodedTotals(discount=0.9),
     "central, at once": cb.CentralTotals(None),
