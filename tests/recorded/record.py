@@ -2,7 +2,7 @@
 
 ::
 
-    python tests/recorded/record.py
+    python -m tests.recorded.record
 
 Plays everything in `worlds.py`, checks that compiled engines and the reference engine agree, writes
 `plays.json` and prints every play that changed, with its first difference. The text of a play that
@@ -16,12 +16,8 @@ import sys
 import time
 from contextlib import redirect_stderr
 from io import StringIO
-from pathlib import Path
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from recorded.plays import (
+from .plays import (
     FILE,
     KNOWN,
     Facts,
@@ -32,7 +28,7 @@ from recorded.plays import (
     read,
     written,
 )
-from recorded.worlds import World, worlds
+from .worlds import World, worlds
 
 
 def both(world: World, text: str) -> tuple[Facts, list[str]]:

@@ -30,7 +30,7 @@ REGISTERED: tuple[type[Named], ...] = (
     *NAMED, *AGGREGATIONS, *CENTRAL_AGGREGATIONS, *INDICES, *LINEAR_INDICES, *SOURCES,
     *FAULTS.values(), *OWN_CLOCKS, *MODELS,
 )  # fmt: skip
-RECORD = "run `python tests/recorded/record.py`, and look at the list of changes that it prints"
+RECORD = "run `python -m tests.recorded.record`, and look at the list of changes that it prints"
 
 
 def check(name: str, engine: str) -> None:
