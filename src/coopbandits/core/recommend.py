@@ -110,7 +110,7 @@ def recommend(estimate: Estimate, sigma: float, confidence: float = CONFIDENCE) 
 def obstacle(parts: Parts | None) -> str:
     """Return why no confidence can be stated for a policy, as a clause; "" where it can."""
     if parts is None:
-        return "it is not made of parts, so it is unknown what its agents know"
+        return "it is not made of parts alone, so it is unknown which rewards its agents count"
     if parts.statistic.takes_context:
         return "the best arm depends on the context"
     if parts.aggregation.forgets or parts.statistic.registers(2).decay != 1.0:
