@@ -296,12 +296,6 @@ def test_own_parts_can_be_registered() -> None:
             registry._things.pop("own-mean", None)
 
 
-def test_the_machine_is_not_the_spec() -> None:
-    """Whoever derives one agent's methods from Aggregation is told what to do."""
-    with pytest.raises(TypeError, match=r"Old.*Machine"):
-        type("Old", (Aggregation,), {"observe": lambda self, arm, reward: None})
-
-
 @pytest.mark.parametrize("spec", [*(kind() for kind in AGGREGATIONS)], ids=lambda s: s.name)
 def test_message_sizes_are_bounds(spec: Aggregation) -> None:
     registers = UCB().statistic.registers(3)

@@ -26,6 +26,8 @@ def made(
     sent = np.broadcast_to(100 * rounds, shape) * np.arange(len(policies))[:, None, None]
     data = {
         "regret": (curve, steps.cumsum(axis=2)),
+        "global_regret": (curve, steps.cumsum(axis=2)),
+        "worst_regret": (curve, steps.cumsum(axis=2) / 2),
         "realized_regret": (curve, steps.cumsum(axis=2) + noise),
         "values_sent": (curve, sent),
         "messages_sent": (("policy", "run"), sent[:, :, -1] // 2),

@@ -19,7 +19,9 @@ def result_of_agents(amount: int) -> Result:
     shape = (1, 4, amount, 4)
     regret = (("policy", "run", "agent", "round"), np.broadcast_to(ends, shape))
     names = [f"agent {i}" for i in range(amount)]
-    dataset = result.dataset.assign(agent_regret=regret).assign_coords(agent=names)
+    worst = (("policy", "run", "round"), regret[1].max(axis=2))
+    dataset = result.dataset.assign(agent_regret=regret, worst_regret=worst)
+    dataset = dataset.assign_coords(agent=names)
     return Result(dataset, result.meta)
 
 

@@ -46,7 +46,10 @@ def friends() -> Result:
 def test_a_row_per_policy_run_and_round(make: Make) -> None:
     result = make(runs=3)
     frame = result.to_dataframe()
-    columns = ["policy", "run", "round", "regret", "realized_regret", "values_sent"]
+    columns = [
+        "policy", "run", "round", "regret", "global_regret", "worst_regret", "realized_regret",
+        "values_sent",
+    ]  # fmt: skip
     assert list(frame.columns) == columns
     assert len(frame) == 2 * 3 * 4
     row = frame[(frame["policy"] == "dducb") & (frame["run"] == 2) & (frame["round"] == 5)]
@@ -60,7 +63,8 @@ def test_a_row_per_run(make: Make) -> None:
     result = make(runs=3)
     frame = result.to_dataframe("runs")
     assert list(frame.columns) == [
-        "policy", "run", "regret", "realized_regret", "values_sent", "messages_sent"
+        "policy", "run", "regret", "global_regret", "worst_regret", "realized_regret",
+        "values_sent", "messages_sent",
     ]  # fmt: skip
     assert frame["regret"].tolist() == result.regret.sel(round=10).values.ravel().tolist()
 

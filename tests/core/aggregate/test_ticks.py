@@ -24,7 +24,7 @@ from coopbandits.core import (
 )
 from coopbandits.core.aggregate import AGGREGATIONS, Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
-from coopbandits.core.aggregate.entries import HEADER, RENUMBER
+from coopbandits.core.aggregate.entries import HEADER, RENUMBER, entry_number
 from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE, SKEW
 from coopbandits.core.contract import TimedAgent
 from coopbandits.core.cooperative import CooperativeAgent
@@ -50,7 +50,12 @@ class Town:
 
     def __init__(self, spec: Any, graph: nx.Graph[Any], ahead: list[int] | None = None) -> None:
         told = views(gossip_matrix(graph), 2)
-        self.views = [replace(view, common_round=False, told_time=True) for view in told]
+        self.views = [
+            replace(
+                view, agent_id=entry_number(view.agent_id, 0), common_round=False, told_time=True
+            )
+            for view in told
+        ]
         self.agents = [spec.make(view, ArmSums().registers(2)) for view in self.views]
         self.ahead = ahead or [0] * len(self.agents)
         self.now, self.pulls = 10 * HALF_LIFE, list[Pull]()
