@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from coopbandits.core.aggregate import AgentRows, Aggregation, Machine, RowEstimates
+from coopbandits.core.aggregate.aggregation import told_agents
+from coopbandits.core.aggregate.consensus import RunningConsensusMachine
 from coopbandits.core.contract import Estimate, LocalView, Vector
 from coopbandits.core.index import KLUCB, Index
 from coopbandits.core.statistic import Registers
@@ -68,53 +70,23 @@ class OwnKLUCB(KLUCB):
 
 @dataclass(frozen=True)
 class OwnConsensus(Aggregation):
-    """Averages of everything so far, mixed once a round."""
+    """Running consensus by another name, in array form."""
 
     name: ClassVar[str] = "own-consensus"
     needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
 
     def make(self, view: LocalView, registers: Registers) -> Machine:
         """Return one agent's machine."""
-        return OwnMachine(view, registers)
+        return RunningConsensusMachine(view, registers, told_agents(view, self.name))
 
-    def make_rows(self, views: Any, matrix: Any, registers: Registers) -> AgentRows:
+    def make_rows(
+        self, views: Sequence[LocalView], matrix: Any, registers: Registers
+    ) -> AgentRows | None:
         """Return all agents of a run."""
-        return OwnRows(len(views), matrix, registers)
+        return ConsensusRows(len(views), matrix, registers)
 
 
-class OwnMachine(Machine):
-    """One agent."""
-
-    fields = ("mixed", "new")
-
-    def __init__(self, view: LocalView, registers: Registers) -> None:
-        self.view, self.registers, self.num_agents = view, registers, float(view.num_agents or 1)
-        self.mixed, self.new = registers.zeros(), registers.zeros()
-
-    def estimate(self) -> Estimate:
-        """N times the averages."""
-        totals = self.num_agents * self.mixed
-        time = max(1.0, self.registers.version(totals))
-        return self.registers.read(totals, time=time, num_agents=self.num_agents)
-
-    def observe(self, arm: int, reward: float) -> None:
-        """Keep a pull until the averages are mixed."""
-        self.registers.add(self.new, arm, reward)
-
-    def outgoing(self, neighbor: int) -> Vector:
-        """Send the averages."""
-        del neighbor
-        return self.mixed.copy()
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Mix, and add the pull."""
-        weights = self.view.neighbor_weights
-        gained = [weights[j] * (values - self.mixed) for j, values in messages.items()]
-        self.mixed = sum(gained, self.mixed) + self.new
-        self.new = self.registers.zeros()
-
-
-class OwnRows(AgentRows):
+class ConsensusRows(AgentRows):
     """All agents at once."""
 
     def __init__(self, num_agents: int, matrix: Any, registers: Registers) -> None:
@@ -128,5 +100,5 @@ class OwnRows(AgentRows):
         return RowEstimates(totals, time, self.num_agents)
 
     def exchange(self, pulls: Vector) -> None:
-        """Mix, and add the pulls."""
-        self.mixed = self.matrix @ self.mixed + pulls
+        """Add the pulls, and mix."""
+        self.mixed = self.matrix @ (self.mixed + pulls)

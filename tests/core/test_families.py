@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
+from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
 
 from coopbandits import (
     KLUCB,
     UCB,
     BetaDraw,
+    CentralTotals,
     FloodTS,
     FloodUCB,
     InputError,
@@ -105,6 +110,31 @@ def test_supports() -> None:
     assert at_source(Private(1.0, 9), FloodUCB()).support == UNIT_REWARDS
     assert at_source(Private(math.inf, 9), FloodUCB()).support == ANY_REWARDS
     assert parse_policy("exp3-coop").support == ANY_REWARDS  # it clips
+
+
+@pytest.mark.parametrize("ends", [[0, 1], (np.float64(0.0), Fraction(1))], ids=str)
+def test_the_ends_of_a_support_are_read_as_floats(ends: Any) -> None:
+    index = type("Whole", (UCB,), {"support": ends})()
+    assert repr(combine(LocalSums(), index).support) == "(0.0, 1.0)"
+    index = type("Huge", (UCB,), {"support": (-(10**400), 10**400)})()
+    assert combine(LocalSums(), index).support == ANY_REWARDS
+
+
+@pytest.mark.parametrize(
+    "support",
+    [
+        None, 1.0, "01", (), (0.0,), (0.0, 0.5, 1.0), ("0", "1"), (0.0, None), (0.0, 1j),
+        {0.0, 1.0}, {0.0: 1.0, 1.0: 0.0}, (False, True), (math.nan, 1.0), (0.0, math.nan),
+        (1.0, 0.0), (0.5, 0.5), (math.inf, math.inf), (math.inf, -math.inf), (10**400, 1),
+    ],
+    ids=lambda each: str(each)[:20],
+)  # fmt: skip
+@pytest.mark.parametrize("aggregation", [LocalSums(), CentralTotals()], ids=lambda each: each.name)
+def test_a_support_that_is_no_interval_is_refused(support: Any, aggregation: Any) -> None:
+    policy = combine(aggregation, type("Own", (UCB,), {"support": support})())
+    told = re.escape(repr(support))
+    with pytest.raises(InputError, match=rf"^support of index \S+:Own is {told}; .*\(0\.0, 1\.0\)"):
+        policy.support  # noqa: B018  it is read
 
 
 @pytest.mark.parametrize(("index", "told"), [(Unit(), "0, 1"), (Positive(), "0, inf")])

@@ -9,15 +9,27 @@ import pytest
 from coopbandits.core import (
     DDUCB,
     MPUCB,
+    UCB,
+    Aggregation,
+    CentralTotals,
     CentralUCB,
+    CentredDraw,
     CoopUCB,
+    FloodedPulls,
+    FloodTS,
     FloodUCB,
     InputError,
     Liar,
     LinTS,
     LocalSums,
+    NeighborhoodSums,
+    Parts,
+    Policy,
     ResilientUCB,
+    TreeSums,
     TreeUCB,
+    Truncated,
+    at_source,
     combine,
     parse_policy,
     populate,
@@ -26,6 +38,7 @@ from coopbandits.core.policies.resilient import LyingMachine
 
 from .fleet import make_agent, one_view
 
+ESTIMATES = CentredDraw(sigma="estimate")
 LIARS = populate(ResilientUCB(), {Liar(): [0, 5], Liar("swap"): [2]})
 
 
@@ -79,11 +92,62 @@ def test_what_members_declare_holds_for_all() -> None:
         (ResilientUCB(), {Liar(): "0"}, "Liar.* '0'"),
         (ResilientUCB(), [(Liar(), [0])], r"groups.*\[.*\].*dict"),
         (ResilientUCB(), {Liar(): [-1]}, "agent.* -1"),
+        (
+            TreeUCB(),
+            {combine(TreeSums(), ESTIMATES): [0], Liar(): [1]},
+            "tree-ucb sends arm-sums, and tree-sums.centred-draw:sigma=estimate sends "
+            "arm-sums:squares=pooled.*same statistic",
+        ),
+        (
+            at_source(Truncated(4.0), FloodUCB()),
+            {FloodUCB(spread="estimate"): [0]},
+            "flood-ucb sends arm-sums, and flood-ucb:spread=estimate sends site-sums",
+        ),
     ],
 )
 def test_what_cannot_be_mixed_is_refused(rest: Any, groups: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         populate(rest, groups)
+
+
+@pytest.mark.parametrize(
+    "aggregation", [FloodedPulls(), NeighborhoodSums(), LocalSums()], ids=lambda each: each.name
+)
+def test_whoever_sends_no_registers_may_add_up_something_else(aggregation: Aggregation) -> None:
+    mixed = populate(combine(aggregation, UCB()), {combine(aggregation, ESTIMATES): [1]})
+    views = [one_view(agent_id=i, neighbor_weights={1 - i: 0.5}) for i in (0, 1)]
+    agents = [make_agent(mixed, view) for view in views]
+    for agent in agents:
+        agent.observe(0, 1.0)
+    messages = [agents[i].outgoing(1 - i) for i in (0, 1)]
+    for i, message in enumerate(reversed(messages)):
+        agents[i].receive({} if message is None else {1 - i: message})
+
+
+def test_statistics_are_compared_once_the_family_is_known() -> None:
+    mixed = populate(FloodTS(), {FloodTS(sigma="estimate"): [0]})
+    assert mixed.suited("bernoulli").members == (
+        FloodTS("bernoulli"),
+        FloodTS("bernoulli", sigma="estimate"),
+    )
+    with pytest.raises(InputError, match="flood-ts:family=gaussian,sigma=estimate sends arm-sums:"):
+        mixed.suited("gaussian")
+    with pytest.raises(InputError, match="cannot mix statistics"):
+        populate(FloodTS("gaussian"), {FloodTS("gaussian", sigma="estimate"): [0]})
+
+
+class CentralByMistake(Policy):
+    name = "central-by-mistake"
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(CentralTotals(), UCB())
+
+
+def test_members_whose_parts_make_no_agents_say_so_themselves() -> None:
+    mixed = populate(TreeUCB(), {CentralByMistake(): [1]})
+    with pytest.raises(InputError, match="central-by-mistake makes no agents"):
+        mixed.make_agent(one_view(agent_id=1))
 
 
 @pytest.mark.parametrize("text", ["resilient-ucb+liar", "resilient-ucb+liar@", "dducb+liar@x"])

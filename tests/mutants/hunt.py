@@ -50,24 +50,44 @@ class Find(NamedTuple):
 
 
 class MismatchError(Exception):
-    """A mutant whose text is not in its file, or more than once."""
+    """A mutant that does not fit the source: its text, or what becomes of it."""
 
 
-def mutate(mutant: Mutant, folder: Path) -> None:
-    """Copy the source to a folder and put the bug in."""
-    shutil.copytree(
-        SOURCE / "coopbandits",
-        folder / "coopbandits",
-        ignore=shutil.ignore_patterns("__pycache__"),
-    )
-    path = folder / "coopbandits" / mutant.file
-    source = path.read_text()
+def mutated(mutant: Mutant) -> str:
+    """Return the source of the mutant's file with the bug in.
+
+    Torture trips over a file that does not compile, whatever the bug: that would be no find.
+    """
+    source = (SOURCE / "coopbandits" / mutant.file).read_text()
     if source.count(mutant.text) != 1:
         raise MismatchError(
             f"{mutant.name}: {source.count(mutant.text)} places in {mutant.file} match; correct "
             "the text in tests/mutants/bugs.py"
         )
-    path.write_text(source.replace(mutant.text, mutant.replacement))
+    changed = source.replace(mutant.text, mutant.replacement)
+    if changed == source:
+        raise MismatchError(
+            f"{mutant.name}: the replacement equals the text; change it in tests/mutants/bugs.py"
+        )
+    try:
+        compile(changed, mutant.file, "exec")
+    except (SyntaxError, ValueError) as error:
+        raise MismatchError(
+            f"{mutant.name}: {mutant.file} does not compile with it ({error}); correct the "
+            "replacement in tests/mutants/bugs.py"
+        ) from error
+    return changed
+
+
+def mutate(mutant: Mutant, folder: Path) -> None:
+    """Copy the source to a folder and put the bug in."""
+    changed = mutated(mutant)
+    shutil.copytree(
+        SOURCE / "coopbandits",
+        folder / "coopbandits",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    (folder / "coopbandits" / mutant.file).write_text(changed)
 
 
 def torture(source: Path, mutant: Mutant, first: int, limit: int) -> tuple[int, str]:
@@ -101,11 +121,16 @@ def hunt(mutant: Mutant, limit: int = LIMIT) -> Find:
 
 def main(names: Sequence[str]) -> int:
     """Hunt all mutants, or those whose name contains one of the words; print a table."""
+    chosen = [each for each in MUTANTS if not names or any(word in each.name for word in names)]
+    for mutant in chosen:  # before the first hunt, of which one takes minutes
+        try:
+            mutated(mutant)
+        except MismatchError as error:
+            print(error, file=sys.stderr)
+            return 2
     rows: list[tuple[str, ...]] = [("mutant", "found by seed", "after seeds", "seconds")]
     escaped = 0
-    for mutant in MUTANTS:
-        if names and not any(word in mutant.name for word in names):
-            continue
+    for mutant in chosen:
         find = hunt(mutant)
         escaped += find.seed is None
         told = ("never", f"{LIMIT}") if find.seed is None else (f"{find.seed}", f"{find.seed + 1}")

@@ -6,18 +6,35 @@ from pathlib import Path
 
 import pytest
 
+from . import hunt as hunting
 from .bugs import MUTANTS, Mutant
-from .hunt import SOURCE, MismatchError, hunt, mutate
+from .hunt import SOURCE, MismatchError, hunt, main, mutate, mutated
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_every_mutant_fits_the_source(mutant: Mutant) -> None:
-    assert (SOURCE / "coopbandits" / mutant.file).read_text().count(mutant.text) == 1
+def test_every_mutant_fits_the_source_and_compiles(mutant: Mutant) -> None:
+    assert mutated(mutant) != (SOURCE / "coopbandits" / mutant.file).read_text()
 
 
-def test_a_text_that_no_longer_matches_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(MismatchError, match=r"0 places in .* match"):
-        mutate(MUTANTS[0]._replace(text="no such text"), tmp_path)
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"text": "no such text"}, r"0 places in .* match"),
+        ({"replacement": MUTANTS[0].text}, "replacement equals the text"),
+        ({"replacement": "        if (:\n"}, r"replica\.py does not compile.*invalid syntax"),
+        ({"replacement": "\0"}, "does not compile.*null byte"),
+    ],
+)
+def test_a_mutant_that_does_not_fit_is_not_hunted(
+    changes: dict[str, str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = MUTANTS[0]._replace(**changes)  # type: ignore[arg-type]
+    with pytest.raises(MismatchError, match=sentence):
+        mutate(broken, tmp_path)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(hunting, "MUTANTS", (MUTANTS[1], broken))
+    monkeypatch.setattr(hunting, "hunt", lambda mutant: pytest.fail(f"hunts {mutant.name}"))
+    assert main([]) == 2
 
 
 @pytest.mark.plays

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from benchmarks.parts import OwnConsensus
 from coopbandits.core import (
     AgentRows,
     Aggregation,
@@ -18,39 +19,10 @@ from coopbandits.core import (
     Registers,
     RowEstimates,
 )
-from coopbandits.core.aggregate.consensus import RunningConsensusMachine
 from coopbandits.core.aggregate.local import LocalSumsMachine
 from coopbandits.core.registry import register_aggregation
 
 Views = Sequence[LocalView]
-
-
-@dataclass(frozen=True)
-class OwnConsensus(Aggregation):
-    """Running consensus by another name."""
-
-    name: ClassVar[str] = "own-consensus"
-    needs = frozenset({"num_agents"})
-
-    def make(self, view: LocalView, registers: Registers) -> Machine:
-        return RunningConsensusMachine(view, registers, view.num_agents or 0)
-
-    def make_rows(self, views: Views, matrix: Any, registers: Registers) -> AgentRows | None:
-        return ConsensusRows(len(views), matrix, registers)
-
-
-class ConsensusRows(AgentRows):
-    def __init__(self, num_agents: int, matrix: Any, registers: Registers) -> None:
-        self.num_agents, self.matrix, self.registers = num_agents, matrix, registers
-        self.mixed = np.zeros((num_agents, registers.size))
-
-    def estimate(self) -> RowEstimates:
-        totals = self.num_agents * self.mixed
-        time = np.maximum(1.0, self.registers.version(totals))
-        return RowEstimates(totals, time, self.num_agents)
-
-    def exchange(self, pulls: Any) -> None:
-        self.mixed = self.matrix @ (self.mixed + pulls)
 
 
 @dataclass(frozen=True)
@@ -153,5 +125,5 @@ class Growing(OwnConsensus):
         return MessageSize(2, 5, "later")
 
 
-for kind in (OwnConsensus, Moody, Fivefold, Formless, Growing):
+for kind in (Moody, Fivefold, Formless, Growing):
     register_aggregation(kind.name, kind)

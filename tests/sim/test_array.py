@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
+from benchmarks.parts import ConsensusRows, OwnConsensus
 from coopbandits.core import Aggregation, Index, RowEstimates
 from coopbandits.core.statistic import Statistic
 from coopbandits.sim import array, reference
@@ -21,7 +22,7 @@ from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup
 from coopbandits.sim.stop import read_stop
 
-from .array_forms import ConsensusRows, Fivefold, Formless, Growing, Moody, OwnConsensus
+from .array_forms import Fivefold, Formless, Growing, Moody
 
 PROBLEM = cb.GaussianBandit([0.5, 1.0, 0.8], sigma=0.6)
 NETWORKS = {

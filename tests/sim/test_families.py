@@ -98,6 +98,19 @@ def test_an_index_for_rewards_in_the_unit_interval_is_played_there_alone() -> No
         cb.at_source(cb.Private(1.0, 25), policy)
 
 
+@pytest.mark.parametrize("engine", ["auto", "reference", "array"])
+@pytest.mark.parametrize("spelled", ["{}", "flood-ucb+{}@0"])
+def test_a_support_that_is_no_interval_is_refused_before_anything_is_played(
+    spelled: str, engine: str
+) -> None:
+    mine = type("Mine", (cb.UCB,), {"support": (0.0,)})()
+    policy: cb.Policy = cb.combine(cb.FloodedTotals(), mine)
+    if "+" in spelled:
+        policy = cb.populate(cb.FloodUCB(), {policy: [0]})
+    with pytest.raises(cb.InputError, match=r"^support of index .*Mine is \(0\.0,\); "):
+        cb.simulate(COINS, "path:4", policy, 5, engine=engine)
+
+
 def test_logs_are_asked_too() -> None:
     log = log_decisions(COINS, "path:2", "flood-ts", 60, floor=0.5)
     known = [replay(log, f"flood-ts{more}") for more in ("", ":family=bernoulli")]

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
+from benchmarks.parts import OwnConsensus
 from coopbandits.core.aggregate import Controller
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import cpu
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup, recorded_rounds
-
-from .array_forms import OwnConsensus
 
 CYCLE = cb.Network.from_spec("cycle:5")
 NUMBERS = ("regret", "global_regret", "worst_regret", "realized_regret", "agent_regret")

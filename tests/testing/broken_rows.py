@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from benchmarks.parts import ConsensusRows as HonestRows
 from coopbandits.core import (
     UCB,
-    AgentRows,
     Aggregation,
     CentredDraw,
     LocalView,
@@ -39,20 +39,6 @@ class Mixed(Aggregation):
     def make_rows(self, views: Sequence[LocalView], matrix: Any, registers: Registers) -> Any:
         make: Callable[..., Any] = globals()[self.form]
         return make(len(views), matrix, registers)
-
-
-class HonestRows(AgentRows):
-    def __init__(self, num_agents: int, matrix: Any, registers: Registers) -> None:
-        self.num_agents, self.matrix, self.registers = num_agents, matrix, registers
-        self.mixed = np.zeros((num_agents, registers.size))
-
-    def estimate(self) -> RowEstimates:
-        totals = self.num_agents * self.mixed
-        time = np.maximum(1.0, self.registers.version(totals))
-        return RowEstimates(totals, time, self.num_agents)
-
-    def exchange(self, pulls: Any) -> None:
-        self.mixed = self.matrix @ (self.mixed + pulls)
 
 
 class MixesTooLate(HonestRows):

@@ -25,15 +25,16 @@ def require_count(name: str, value: Any, least: int = 1) -> None:
 
 def require_number(name: str, value: Any, accepted: str, low: float, high: float) -> None:
     """Refuse all but numbers strictly between two; `accepted` says so in words."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not low < _float(value) < high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low < to_float(value) < high:
         raise InputError(f"{name} is {value!r}; it must be {accepted}")
 
 
-def _float(value: Real) -> float:
+def to_float(value: Real) -> float:
+    """Return a number as a float, infinite if it is a whole number beyond all floats."""
     try:
         return float(value)
-    except OverflowError:  # a whole number beyond all floats, and beyond all bounds on either side
-        return math.inf
+    except OverflowError:
+        return -math.inf if value < 0 else math.inf
 
 
 def require_positive(name: str, value: Any) -> None:

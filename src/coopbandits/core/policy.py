@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, overload
 from coopbandits.core.aggregate import Aggregation, CentralAggregation, Controller
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
-from coopbandits.core.index import ANY_REWARDS, Index, Support
+from coopbandits.core.index import ANY_REWARDS, Index, Support, read_support
 from coopbandits.core.notebook import html_facts
 from coopbandits.core.spelling import Named, settings_of
 
@@ -141,7 +141,7 @@ class AnyPolicy(Named, ABC):
     @property
     def support(self) -> Support:
         """The smallest and the largest reward that it is made for, as its index says."""
-        return ANY_REWARDS if self.parts is None else self.parts.index.support
+        return ANY_REWARDS if self.parts is None else read_support(self.parts.index)
 
     @property
     def takes_context(self) -> bool:

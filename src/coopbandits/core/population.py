@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from coopbandits.core.aggregate import Aggregation
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
+from coopbandits.core.index import FAMILIES
 from coopbandits.core.policy import AnyPolicy, Policy
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Agent, LocalView
+    from coopbandits.core.index import FAMILIES
+from coopbandits.core.policy import Parts
 
 PLUS = re.compile(r"(?<!\de)\+")
 """A plus between policies; not that of a number such as 1e+20."""
@@ -55,6 +59,37 @@ class Population(Policy):
             require_count("agent of a group", agent, least=0)
             if placed.count(agent) > 1:
                 raise InputError(f"agent {agent} is given two policies; give it one")
+        self._require_one_statistic()
+
+    def _require_one_statistic(self) -> None:
+        """Refuse members whose messages hold registers that the others cannot read.
+
+        What an index asks for may depend on the family, so while that is open one family in which
+        all fits is enough; `suited` makes another population, which is checked again.
+        """
+        mixed = [self._statistics_sent(family) for family in FAMILIES]
+        if all(len(sent) > 1 for sent in mixed):
+            ((_, one), first), ((_, other), second), *_ = mixed[0].items()
+            raise InputError(
+                f"a population cannot mix statistics: {first} sends {one}, and {second} sends "
+                f"{other}, so neither can read the other's messages; give members whose indices "
+                "ask for the same statistic"
+            )
+
+    def _statistics_sent(self, family: str) -> dict[tuple[type, str], str]:
+        """Return what is in messages, and the first member that sends it.
+
+        Messages of single pulls are read whatever is added up of them. What agents send that a
+        policy makes itself is not known here.
+        """
+        found: dict[tuple[type, str], str] = {}
+        for member in self.members:
+            for policy in member.suited(family).members:
+                parts = policy.parts
+                if parts is not None and policy.plays_parts and _sends_registers(parts):
+                    statistic = parts.statistic
+                    found.setdefault((type(statistic), statistic.spelling), policy.spelling)
+        return found
 
     @property
     def members(self) -> tuple[AnyPolicy, ...]:
@@ -104,6 +139,15 @@ class Population(Policy):
         """Return a fresh agent of the policy that this one plays."""
         policy = self.played_by(view.agent_id)
         return policy.make_agent(_told(view, policy.needs))
+
+
+def _sends_registers(parts: Parts) -> bool:
+    """Return whether messages grow with the registers, and so with the number of arms."""
+    aggregation = parts.aggregation
+    if not isinstance(aggregation, Aggregation):  # which `make_agent` refuses
+        return False
+    few, more = (aggregation.message_size(parts.registers(arms), 2) for arms in (2, 3))
+    return few != more
 
 
 def _told(view: LocalView, needs: frozenset[str]) -> LocalView:

@@ -9,6 +9,7 @@ from coopbandits.core.index.index import (
     Index,
     Support,
     family_support,
+    read_support,
     require_family,
 )
 from coopbandits.core.index.inflated import InflatedUCB
@@ -51,5 +52,6 @@ __all__ = [
     "Support",
     "TopTwo",
     "family_support",
+    "read_support",
     "require_family",
 ]

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from coopbandits.core.checks import to_float
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.spelling import AUTO, Named
 from coopbandits.core.statistic import ArmSums, Statistic
@@ -75,8 +77,8 @@ class Index(Named, ABC):
         as one array for all arms, or None where that is no faster. Plain Python then does without
         `prepare` and `value`, unless there is a `pick`.
     support : (float, float)
-        The smallest and the largest reward that the index is made for. `simulate` and fleets
-        reject it where rewards may lie outside.
+        The smallest and the largest reward that the index is made for, ±∞ where there is none.
+        `simulate` and fleets reject it where rewards may lie outside.
 
     `bound`, `bonus` and `values` are shortcuts to the same arms; `check_policy` holds them to
     `value`. A class that overrides `prepare`, `value` or `pick`, itself or by a mixin, inherits
@@ -157,6 +159,20 @@ def _place(cls: type, name: str) -> int:
 FAMILIES = (AUTO, "gaussian", "bernoulli")
 """Families of rewards. "bernoulli" accepts any rewards in [0, 1]. `Named.suited` replaces "auto" by
 what is known of the rewards; where nothing is known, "auto" is Gaussian."""
+
+
+def read_support(index: Index) -> Support:
+    """Return the support of an index as floats, or refuse what is no interval."""
+    given = index.support
+    ends = tuple(given) if isinstance(given, tuple | list) else ()
+    if len(ends) == 2 and all(isinstance(each, Real) for each in ends):
+        low, high = map(to_float, ends)
+        if low < high and not any(isinstance(each, bool) for each in ends):
+            return low, high
+    raise InputError(
+        f"support of index {index.spelling} is {given!r}; give two different numbers, the smaller "
+        "first: the ends of the rewards that it is made for, such as (0.0, 1.0)"
+    )
 
 
 def require_family(family: str) -> None:
