@@ -18,8 +18,7 @@ from coopbandits.core.policy import AnyPolicy, Policy
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Agent, LocalView
-    from coopbandits.core.index import FAMILIES
-from coopbandits.core.policy import Parts
+    from coopbandits.core.policy import Parts
 
 PLUS = re.compile(r"(?<!\de)\+")
 """A plus between policies; not that of a number such as 1e+20."""
