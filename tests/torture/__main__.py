@@ -114,12 +114,12 @@ def _play_many(setting: Setting, seeds: range, workers: int | None) -> int:
         ) from error
     elapsed = time.monotonic() - started
     failed = [outcome for outcome in outcomes if outcome.violation]
-    for outcome in failed[:MOST_TOLD]:
+    print(report.table(setting, outcomes, elapsed))
+    print(f"traces {report.digest(outcomes)}", flush=True)
+    for outcome in failed[:MOST_TOLD]:  # each takes minutes, so they come last
         with _quiet():
             shortest = shrink(outcome)
-        print(report.told(outcome, shortest))
-    print(report.table(setting, outcomes, elapsed))
-    print(f"traces {report.digest(outcomes)}")
+        print(report.told(outcome, shortest), flush=True)
     return 1 if failed else status
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from coopbandits.core.aggregate.ticks import DISCOUNT
 from coopbandits.core.aggregate.tree_sums import FEWEST
-from coopbandits.core.contract import Vector
+from coopbandits.core.choice import with_open_pulls
+from coopbandits.core.contract import Estimate, Vector
 from tests.torture.bandits import OPTIONS
 from tests.torture.schedule import ARMS
 
 if TYPE_CHECKING:
+    from coopbandits.core.cooperative import CooperativeAgent
     from tests.torture.checks import Checks
     from tests.torture.process import Process
 
@@ -182,9 +185,26 @@ class Recovery:
                 return f"{actor.name} takes {ARMS[int(np.nanargmax(means))]} for the best arm"
             among = range(len(ARMS)) if process.many else None
             chosen = [process.replica.advise(word << 40 | 12345, among) for word in range(1, 10)]
-            if chosen.count(0) < 5:
+            agent = cast("CooperativeAgent", process.replica.agent)
+            seen = with_open_pulls(agent.estimate(), agent.open_pulls)
+            if not is_sensible(chosen, seen, random=agent.index.random):
                 return f"{actor.name} chooses {[ARMS[arm] for arm in chosen]}"
         return ""
+
+
+def is_sensible(chosen: Sequence[int], seen: Estimate, *, random: bool) -> bool:
+    """Return whether choices with several words are as an index promises where arm 0 is best.
+
+    One that draws finds the best arm mostly. Without drawing all words give the same arm, which may
+    be another for as long as less is known of it: a bonus falls with the pulls and rises with the
+    mean, so it is never an arm of a smaller mean and more pulls.
+    """
+    if random:
+        return chosen.count(0) >= 5
+    arm = chosen[0]
+    best, mean = (float(seen.sums[k] / max(float(seen.counts[k]), 0.5)) for k in (0, arm))
+    explained = mean >= best or bool(seen.counts[arm] <= seen.counts[0])
+    return set(chosen) == {arm} and explained
 
 
 def _of_main(known: Vector) -> tuple[Vector, Vector]:

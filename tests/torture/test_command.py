@@ -7,7 +7,9 @@ from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 
+from coopbandits.core.errors import InputError
 from tests.cli.calls import Call, caller, refused
+from tests.torture import __main__ as command
 from tests.torture import run
 from tests.torture.__main__ import main
 from tests.torture.actor import Actor
@@ -65,6 +67,24 @@ def test_a_violation_is_shortened_and_can_be_played_again(
     assert line.count("--trouble ") == 1, "one is enough"
     again = call(*line.replace("'", "").split())
     assert (again.status, again.err) == (1, "it started again\n")
+
+
+def test_the_table_is_printed_before_anything_is_shortened(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ViolationError("never again")
+
+    def stop(_: object) -> None:
+        print("shortening")
+        raise InputError("stopped")
+
+    monkeypatch.setattr(Checks, "beat", fail)
+    monkeypatch.setattr(command, "shrink", stop)
+    head, row, digest, last = call("--seeds", "2", "--workers", "1", *SMALL).out.splitlines()
+    assert (head.split()[0], row.split()[-1]) == ("policy", "2")
+    assert digest.startswith("traces ")
+    assert last == "shortening"
 
 
 def test_it_can_be_interrupted(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
