@@ -14,9 +14,11 @@ from coopbandits.core import (
     KLUCB,
     MOSS,
     UCB,
+    ArmSums,
     BetaDraw,
     CentralPolicy,
     CentralTotals,
+    CentredDraw,
     EpsilonGreedy,
     Estimate,
     FloodedPulls,
@@ -24,6 +26,7 @@ from coopbandits.core import (
     InflatedUCB,
     InputError,
     LedgerSums,
+    LinUCB,
     LocalSums,
     LocalView,
     Machine,
@@ -34,6 +37,7 @@ from coopbandits.core import (
     RunningConsensus,
     StagedMixing,
     TopTwo,
+    TrackedMeans,
     TreeSums,
     combine,
     parse_aggregation,
@@ -44,20 +48,37 @@ from coopbandits.core import (
 )
 from coopbandits.core.aggregate import Aggregation
 from coopbandits.core.aggregate.local import LocalSumsMachine
-from coopbandits.core.policy import CentralProduct, Product
+from coopbandits.core.policy import CentralProduct, Product, fits
 from coopbandits.core.registry import AGGREGATION_REGISTRY, EXAMPLES, INDEX_REGISTRY
 
 from .fleet import make_agent, one_view
 from .statistic.own import FadingSums
 
-PAIRS = [
-    combine(aggregation(), index())
+EVERY = [
+    (aggregation(), index())
     for aggregation, index in itertools.product((*AGGREGATIONS, CentralTotals), INDICES)
 ]
+PAIRS = [combine(aggregation, index) for aggregation, index in EVERY if fits(aggregation, index)]
 
 
-def test_there_are_as_many_pairs_as_there_should_be() -> None:
-    assert len({policy.spelling for policy in PAIRS}) == len(PAIRS) == 13 * 13
+def test_every_index_on_sums_and_counts_fits_every_aggregation() -> None:
+    assert len({policy.spelling for policy in PAIRS}) == len(PAIRS)
+    assert {type(policy.index) for policy in PAIRS} == set(INDICES)
+    for aggregation, index in EVERY:
+        if index.statistic == ArmSums() and not index.needs - {"num_agents"}:
+            assert fits(aggregation, index), (aggregation.spelling, index.spelling)
+
+
+def test_what_does_not_fit_is_what_combine_refuses() -> None:
+    for aggregation, index in (
+        (TrackedMeans(), CentredDraw("estimate")),
+        (CentralTotals(), InflatedUCB(epsilon_c="closed")),
+        (FloodedPulls(), LinUCB()),
+    ):
+        assert fits(aggregation, UCB())
+        assert not fits(aggregation, index)
+        with pytest.raises(InputError, match=aggregation.name):
+            combine(aggregation, index)
 
 
 def test_every_pair_parses_back() -> None:

@@ -17,15 +17,17 @@ from coopbandits.core.aggregate import (
 from coopbandits.core.index import (
     INDICES,
     KLUCB,
+    UNIT_REWARDS,
     BayesUCB,
-    BetaDraw,
     CentredDraw,
     Index,
     InflatedUCB,
     TopTwo,
 )
+from coopbandits.core.policy import fits
 from coopbandits.sim.cpu import KERNELS, NEEDS_MESSAGES
 
+from ..core.pairs import covering, fitting, turned
 from .test_faulty_engines import check
 
 pytestmark = pytest.mark.plays
@@ -54,17 +56,14 @@ FAULTS = ("loss=0.3", "crash=0.6@6..9:lost,sleep=0.2")
 
 
 def play(spec: Aggregation | CentralTotals, index: Index, graph: str, faults: str) -> None:
-    binary = isinstance(index, BetaDraw) or getattr(index, "family", "") == "bernoulli"
     means = [0.3, 0.8, 0.6]
-    problem = BernoulliBandit(means) if binary else GaussianBandit(means, sigma=0.5)
+    unit = index.support == UNIT_REWARDS
+    problem = BernoulliBandit(means) if unit else GaussianBandit(means, sigma=0.5)
     check(problem, Network.from_spec(graph), combine(spec, index), 26, faults)
 
 
 # In every column and row of the table of pairs at least one, on changing graphs.
-SAMPLE = [
-    (SPECS[i % len(SPECS)], FORMS[i % len(FORMS)], GRAPHS[i % len(GRAPHS)])
-    for i in range(max(len(SPECS), len(FORMS)))
-]
+SAMPLE = [(*pair, GRAPHS[i % len(GRAPHS)]) for i, pair in enumerate(covering(SPECS, FORMS))]
 
 
 def name(part: object) -> str:
@@ -86,7 +85,7 @@ FAULTY = [spec for spec in SPECS if takes_faults(spec)]
 
 @pytest.mark.parametrize(
     ("spec", "index", "graph"),
-    [(spec, FORMS[-i % len(FORMS)], GRAPHS[i % 3]) for i, spec in enumerate(FAULTY)],
+    [(spec, fitting(spec, turned(FORMS, -i)), GRAPHS[i % 3]) for i, spec in enumerate(FAULTY)],
     ids=name,
 )
 def test_some_pairs_under_faults(spec: Aggregation, index: Index, graph: str) -> None:
@@ -99,11 +98,7 @@ def test_the_sample_has_every_part() -> None:
     assert {type(spec) for spec in SPECS} == set(KERNELS)
 
 
-PAIRS = [
-    (spec, index)
-    for spec, index in product(SPECS, FORMS)
-    if not (isinstance(spec, CentralTotals) and index.needs)  # refused by `combine`
-]
+PAIRS = [(spec, index) for spec, index in product(SPECS, FORMS) if fits(spec, index)]
 
 
 @pytest.mark.slow

@@ -45,6 +45,7 @@ from coopbandits.testing import PolicyCheckError, check_policy
 from coopbandits.testing.policy import CHECKS
 from coopbandits.testing.world import Trial
 
+from ..core.pairs import covering, turned
 from . import broken, broken_index, broken_post, broken_rows, broken_teams
 from .broken_totals import (
     FOUND,
@@ -380,20 +381,20 @@ def test_an_own_aggregation_is_checked_like_ours() -> None:
         check_policy(combine(broken.LeakyPooled(), UCB()), rounds=6)
 
 
-PRODUCTS = [
-    combine(aggregation(), index())
-    for number, aggregation in enumerate(AGGREGATIONS)
-    for index in (INDICES[number % len(INDICES)], INDICES[(number + 5) % len(INDICES)])
-]
+SPECS, FORMS = [kind() for kind in AGGREGATIONS], [kind() for kind in INDICES]
+PRODUCTS, OTHERS = (
+    [combine(*pair) for pair in covering(SPECS, turned(FORMS, at))] for at in (0, 5)
+)
 
 
-def test_every_index_is_in_some_product() -> None:
+def test_every_part_is_in_some_product() -> None:
     assert {type(policy.index) for policy in PRODUCTS} == set(INDICES)
+    assert {type(policy.aggregation) for policy in PRODUCTS} == set(AGGREGATIONS)
 
 
 @pytest.mark.parametrize(
     "policy",
-    [*PRODUCTS[::2], *(pytest.param(each, marks=pytest.mark.slow) for each in PRODUCTS[1::2])],
+    [*PRODUCTS, *(pytest.param(each, marks=pytest.mark.slow) for each in OTHERS)],
     ids=lambda policy: policy.spelling,
 )
 def test_products_keep_the_contract(policy: Any) -> None:

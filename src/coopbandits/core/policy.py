@@ -295,3 +295,12 @@ def combine(
     if not isinstance(aggregation, Aggregation):
         raise InputError(f"aggregation is {aggregation!r}; give one such as cb.TreeSums()")
     return Product(aggregation, index)
+
+
+def fits(aggregation: Aggregation | CentralAggregation, index: Index) -> bool:
+    """Return whether `combine` accepts a pair; an aggregation of means carries no squares."""
+    try:
+        combine(aggregation, index)
+    except InputError:
+        return False
+    return True

@@ -50,8 +50,16 @@ def numbers_of(index: Index, num_arms: int, sigma: float = 0.7) -> tuple[float, 
     return index.numbers(view_of(num_arms, sigma))
 
 
+def told(index: Index, estimate: Estimate) -> Estimate:
+    """What an index is told: squares of arms, their sum or none, as its statistic adds them up."""
+    num_arms, squares = len(estimate.counts), list(estimate.squares)
+    size = index.statistic.registers(num_arms).size - 2 * num_arms
+    return estimate._replace(squares=squares if size == num_arms else [sum(squares)] * size)
+
+
 def prepared(index: Index, estimate: Estimate, word: int, fill: float = math.nan) -> list[float]:
     """The scratch after `prepare`, which finds anything in it."""
+    estimate = told(index, estimate)
     scratch = [fill] * index.scratch_size(len(estimate.counts))
     index.prepare(estimate, word, numbers_of(index, len(estimate.counts)), scratch)
     return scratch
@@ -67,7 +75,10 @@ means = st.one_of(st.floats(-3.0, 3.0), st.sampled_from([0.0, 1.0, 0.5, 1e9, -1e
 
 @st.composite
 def estimates(draw: st.DrawFn, num_arms: int | None = None) -> Estimate:
-    """What an aggregation may tell, mixing's leftovers and huge rewards among it."""
+    """What an aggregation may tell, mixing's leftovers and huge rewards among it.
+
+    With squares of every arm; `told` makes of them what an index asks for.
+    """
     size = num_arms or draw(st.sampled_from([1, 2, 3, 5]))
     found = draw(st.lists(counts, min_size=size, max_size=size))
     of_arms = draw(st.lists(means, min_size=size, max_size=size))
@@ -75,14 +86,15 @@ def estimates(draw: st.DrawFn, num_arms: int | None = None) -> Estimate:
         mean * (count or draw(st.sampled_from([0.0, 1e-16, -1.0])))
         for mean, count in zip(of_arms, found, strict=True)
     ]
-    squares = sum(s * s / n for s, n in zip(sums, found, strict=True) if n > 1e-9)
+    scatter = draw(st.sampled_from([1.0, 1.5]))
+    squares = [scatter * s * s / n if n > 1e-9 else 0.0 for s, n in zip(sums, found, strict=True)]
     return Estimate(
         sums,
         found,
         time=draw(st.one_of(st.floats(1.0, 1e9), st.just(max(1.0, sum(found))))),
         num_agents=draw(st.sampled_from([1.0, 3.0, 100.0])),
         anticipation=draw(st.sampled_from([1.0, 1.0, 2.5])),
-        squares=[squares * draw(st.sampled_from([1.0, 1.5]))],
+        squares=squares,
     )
 
 
@@ -97,7 +109,6 @@ def some_estimate(num_arms: int = 3, **changes: Any) -> Estimate:
     """Nothing special: counts 4, 9, 14 … with means falling from 0.6."""
     found = 4.0 + 5.0 * np.arange(num_arms)
     sums = (0.6 - 0.05 * np.arange(num_arms)) * found
-    made = Estimate(
-        sums, found, float(found.sum()), 1.0, 1.0, [2.0 * float((sums**2 / found).sum())]
-    )
+    squares = (2.0 * sums**2 / found).tolist()
+    made = Estimate(sums, found, float(found.sum()), 1.0, 1.0, squares)
     return made._replace(**changes)

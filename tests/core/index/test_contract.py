@@ -14,7 +14,16 @@ from coopbandits.core import UCB, BetaDraw, Estimate, Index, NormalDraw
 from coopbandits.core.choice import best_arm, choose_arm, index_values
 from coopbandits.core.index import ANY_REWARDS
 
-from .estimates import SETTINGS, estimates, ids, numbers_of, prepared, some_estimate, words
+from .estimates import (
+    SETTINGS,
+    estimates,
+    ids,
+    numbers_of,
+    prepared,
+    some_estimate,
+    told,
+    words,
+)
 
 REPEATABLE = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 WITHOUT_PRIOR = {
@@ -24,7 +33,15 @@ every_index = pytest.mark.parametrize("index", SETTINGS, ids=ids)
 
 
 def values_at(index: Index, estimate: Estimate, word: int) -> list[float]:
-    return index_values(index, numbers_of(index, len(estimate.counts)), estimate, word)[0]
+    numbers = numbers_of(index, len(estimate.counts))
+    return index_values(index, numbers, told(index, estimate), word)[0]
+
+
+def choice_at(
+    index: Index, estimate: Estimate, word: int, playable: list[int] | None = None
+) -> int:
+    numbers = numbers_of(index, len(estimate.counts))
+    return choose_arm(index, numbers, told(index, estimate), word, playable)
 
 
 @REPEATABLE
@@ -42,9 +59,8 @@ def test_choices_are_allowed_arms(estimate: Estimate, word: int, data: st.DataOb
     num_arms = len(estimate.counts)
     allowed = data.draw(st.lists(st.integers(0, num_arms - 1), min_size=1))
     for index in SETTINGS:
-        numbers = numbers_of(index, num_arms)
-        assert choose_arm(index, numbers, estimate, word) in range(num_arms), index
-        assert choose_arm(index, numbers, estimate, word, allowed) in allowed, index
+        assert choice_at(index, estimate, word) in range(num_arms), index
+        assert choice_at(index, estimate, word, allowed) in allowed, index
 
 
 @every_index
@@ -52,11 +68,11 @@ def test_without_a_pick_the_largest_value_is_played(index: Index) -> None:
     estimate = some_estimate(5)
     numbers = numbers_of(index, 5)
     word = 77 if index.random else 0
-    arm = choose_arm(index, numbers, estimate, 77)
+    arm = choice_at(index, estimate, 77)
     if index.pick is None:
         assert arm == best_arm(values_at(index, estimate, word))
     else:
-        values, read, scratch = index_values(index, numbers, estimate, word)
+        values, read, scratch = index_values(index, numbers, told(index, estimate), word)
         assert arm == index.pick(values, read, word, numbers, scratch)
 
 
@@ -70,8 +86,8 @@ def test_who_is_not_random_does_not_read_the_word(estimate: Estimate, one: int, 
 
 @every_index
 def test_who_is_random_does(index: Index) -> None:
-    numbers, estimate = numbers_of(index, 5), some_estimate(5, time=20.0)
-    arms = {choose_arm(index, numbers, estimate, word * 2**57 + word) for word in range(128)}
+    estimate = some_estimate(5, time=20.0)
+    arms = {choice_at(index, estimate, word * 2**57 + word) for word in range(128)}
     assert (len(arms) > 1) == index.random
 
 
@@ -83,7 +99,9 @@ def test_prepare_reads_no_more_than_it_says(
     """What it fills in is the same for other words, and for other arms where it says so."""
     moved = strange._replace(time=estimate.time, num_agents=estimate.num_agents)
     for index in SETTINGS:
-        assert index.prepare_reads in ("arms", "time"), index
+        if index.prepare_reads == "word":
+            assert index.random, f"{index} reads no word; let it declare what `prepare` reads"
+            continue
         scratch = prepared(index, estimate, one)
         assert same(prepared(index, estimate, other), scratch), index
         if index.prepare_reads == "time":
@@ -95,9 +113,9 @@ def test_prepare_reads_no_more_than_it_says(
 def test_what_stood_in_the_scratch_before_does_not_matter(estimate: Estimate, word: int) -> None:
     arms = range(len(estimate.counts))
     for index in SETTINGS:
-        numbers = numbers_of(index, len(arms))
+        numbers, read = numbers_of(index, len(arms)), told(index, estimate)
         found = [prepared(index, estimate, word, fill) for fill in (math.nan, 7.0)]
-        values = [[index.value(k, estimate, word, numbers, s) for k in arms] for s in found]
+        values = [[index.value(k, read, word, numbers, s) for k in arms] for s in found]
         assert values[0] == values[1], index
 
 
@@ -111,16 +129,16 @@ WITH_BONUS = [index for index in SETTINGS if index.bonus is not None]
 
 
 def test_some_declare_shortcuts() -> None:
-    assert {index.name for index in BOUNDED} == {"kl-ucb"}
-    assert {index.name for index in WITH_BONUS} == {"ucb", "inflated-ucb", "kl-ucb"}
-    assert not set(BOUNDED) & set(WITH_BONUS)
+    """Else the tests below say nothing."""
+    assert len(BOUNDED) >= 1
+    assert len({index.name for index in WITH_BONUS}) >= 3
 
 
 @pytest.mark.parametrize("index", BOUNDED, ids=ids)
 @settings(REPEATABLE, max_examples=200)
 @given(estimate=estimates(), word=words)
 def test_bounds_are_never_below_the_value(index: Index, estimate: Estimate, word: int) -> None:
-    numbers = numbers_of(index, len(estimate.counts))
+    estimate, numbers = told(index, estimate), numbers_of(index, len(estimate.counts))
     scratch = prepared(index, estimate, word)
     for k in range(len(estimate.counts)):
         value = index.value(k, estimate, word, numbers, scratch)
@@ -132,7 +150,7 @@ def test_bounds_are_never_below_the_value(index: Index, estimate: Estimate, word
 @given(estimate=estimates(), word=words)
 def test_a_bonus_makes_the_value(index: Index, estimate: Estimate, word: int) -> None:
     """(s + √(a n + c))/n, or +∞ for an arm without information."""
-    numbers = numbers_of(index, len(estimate.counts))
+    estimate, numbers = told(index, estimate), numbers_of(index, len(estimate.counts))
     scratch = prepared(index, estimate, word)
     a, c = index.bonus(estimate, numbers, scratch)
     for k, (total, count) in enumerate(zip(estimate.sums, estimate.counts, strict=True)):
@@ -147,20 +165,19 @@ def test_a_bonus_makes_the_value(index: Index, estimate: Estimate, word: int) ->
 @every_index
 def test_no_information_at_all(index: Index) -> None:
     for num_arms in (1, 2, 17):
-        nothing = Estimate(np.zeros(num_arms), np.zeros(num_arms), 2.0, 1.0)
+        none = np.zeros(num_arms)
+        nothing = Estimate(none, none, 2.0, 1.0, squares=none)
         values = values_at(index, nothing, 5)
         if index.name in WITHOUT_PRIOR or not all(map(math.isfinite, values)):
             assert values == [math.inf] * num_arms
-        assert choose_arm(index, numbers_of(index, num_arms), nothing, 5) in range(num_arms)
+        assert choice_at(index, nothing, 5) in range(num_arms)
 
 
 @every_index
 def test_few_arms(index: Index) -> None:
     for num_arms in (1, 2):
         estimate = some_estimate(num_arms)
-        arms = {
-            choose_arm(index, numbers_of(index, num_arms), estimate, word) for word in range(200)
-        }
+        arms = {choice_at(index, estimate, word) for word in range(200)}
         assert arms <= set(range(num_arms))
         assert all(map(math.isfinite, values_at(index, estimate, 3)))
 
@@ -170,9 +187,9 @@ def test_huge_rewards(index: Index) -> None:
     """An arm of huge rewards wins or loses; the others stay numbers."""
     for size in (1e15, -1e15, 1e140, -1e140):
         estimate = some_estimate(3)
-        sums = estimate.sums.copy()
-        sums[1] = size
-        huge = estimate._replace(sums=sums, squares=[size * size])
+        sums, squares = estimate.sums.copy(), list(estimate.squares)
+        sums[1], squares[1] = size, size * size / estimate.counts[1]
+        huge = estimate._replace(sums=sums, squares=squares)
         values = values_at(index, huge, 11)
         assert not any(map(math.isnan, values))
         if not index.random and index.pick is None and index.support == ANY_REWARDS:

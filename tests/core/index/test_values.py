@@ -14,6 +14,8 @@ from coopbandits.core.draws import words
 from coopbandits.core.index import INDICES, BetaDraw, CentredDraw, Index, NormalDraw
 from coopbandits.core.index.posterior import FEW_BETAS, FEW_NORMALS
 
+from .estimates import told
+
 DRAWS = [
     *(kind() for kind in INDICES if kind.values is not None), CentredDraw(sigma="estimate"),
 ]  # fmt: skip
@@ -26,7 +28,7 @@ def estimate_of(num_arms: int, seed: int, pulls: int = 500) -> Estimate:
     counts = some.integers(0, max(1, pulls), num_arms).astype(float)
     sums = counts * some.random(num_arms)
     sums[0], counts[0] = 1e-17, -1e-17
-    squares = [float(sums.sum())]
+    squares = np.maximum(0.0, sums)
     return Estimate(sums, counts, max(2.0, counts.sum()), 3.0, some.uniform(1.0, 2.0), squares)
 
 
@@ -40,7 +42,7 @@ def test_values_are_those_of_single_arms(index: Index, num_arms: int) -> None:
     for pulls in (0, 3, 500):
         numbers = numbers_of(index, num_arms)
         for seed, word in enumerate(WORDS):
-            estimate = estimate_of(num_arms, seed, pulls)
+            estimate = told(index, estimate_of(num_arms, seed, pulls))
             singly, _, _ = index_values(index, numbers, estimate, word)
             together = index.values(estimate, word, numbers)
             np.testing.assert_allclose(together, singly, rtol=1e-12, atol=1e-12)

@@ -43,6 +43,7 @@ from coopbandits.core.aggregate.running_sums import RunningSumsMachine
 from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
 from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
+from coopbandits.core.policy import fits
 from coopbandits.sim.cpu import KERNELS
 
 from ..fleet import (
@@ -79,8 +80,8 @@ MIXING: tuple[Aggregation, ...] = (
 )
 
 
-MEANS_ALONE = (TrackedMeans, TrimmedMeans)
-CARRYING = [spec for spec in AGGREGATIONS if spec not in MEANS_ALONE]
+CARRYING = [spec for spec in AGGREGATIONS if fits(spec(), SkewUCB())]
+MEANS_ALONE = [spec for spec in AGGREGATIONS if spec not in CARRYING]
 NAMED = {type(spec) for spec in (*EXACT, *MIXING)}
 EVERY: tuple[Aggregation, ...] = (
     *EXACT, *MIXING, *(spec() for spec in CARRYING if spec not in NAMED),
@@ -182,6 +183,11 @@ def test_a_ledger_enters_everything(name: str) -> None:
         read = agent.machine.registers.read(entered, time=2.0, num_agents=1.0)
         found = in_order(INDICES[name], read)
         np.testing.assert_allclose(found, expected[-len(found) :], rtol=1e-9, atol=1e-12)
+
+
+def test_few_carry_means_alone() -> None:
+    assert {TrackedMeans, TrimmedMeans} <= set(MEANS_ALONE)
+    assert set(CARRYING) >= NAMED
 
 
 @pytest.mark.parametrize("name", INDICES)

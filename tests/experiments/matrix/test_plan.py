@@ -9,7 +9,8 @@ import pytest
 from coopbandits import InputError
 from coopbandits.core.aggregate import AGGREGATIONS
 from coopbandits.core.index import INDICES
-from coopbandits.core.registry import parse_policy
+from coopbandits.core.policy import fits
+from coopbandits.core.registry import parse_aggregation, parse_index, parse_policy
 from coopbandits.experiments.matrix import make_matrix
 from coopbandits.experiments.suite import SCENARIOS, make_plan
 
@@ -25,13 +26,27 @@ def test_a_matrix_without_wishes_is_every_part_on_the_whole_suite() -> None:
         *(part.name for part in AGGREGATIONS), "central-totals",
     }  # fmt: skip
     assert plan.indices == tuple(part().spelling for part in INDICES)
-    assert len(plan.pairs) == (len(AGGREGATIONS) + 1) * len(INDICES)
+    assert list(plan.pairs.values()) == [
+        (aggregation, index)
+        for aggregation in plan.aggregations
+        for index in plan.indices
+        if fits(parse_aggregation(aggregation), parse_index(index))
+    ]
     assert plan.policies == (*plan.pairs, "central-ts", "flood-ts")
     assert (plan.runs, plan.seed) == (5, 0)
 
 
 def test_pairs_are_spelled_as_they_are_read() -> None:
     assert all(parse_policy(pair).spelling == pair for pair in make_matrix().pairs)
+
+
+def test_pairs_that_do_not_fit_are_left_out() -> None:
+    parts = ["tree-sums", "tracked-means"], ["ucb", "centred-draw:sigma=estimate"]
+    plan = make_matrix(["two-arms"], aggregations=parts[0], indices=parts[1])
+    assert list(plan.pairs) == [
+        "tree-sums*ucb", "tree-sums*centred-draw:sigma=estimate", "tracked-means*ucb",
+    ]  # fmt: skip
+    assert plan.policies[:3] == tuple(plan.pairs)
 
 
 def test_a_matrix_and_a_leaderboard_of_the_same_policies_are_not_mixed_up() -> None:
@@ -72,6 +87,10 @@ def test_what_only_the_reference_engine_plays_is_left_out() -> None:
         ({"runs": 0}, r"runs.* 0\b"),
         ({"aggregations": ["trees"]}, "unknown aggregation 'trees'"),
         ({"indices": ["ucb", "ucb"]}, r"local-sums\*ucb.*twice"),
+        (
+            {"aggregations": ["tracked-means"], "indices": ["centred-draw:sigma=estimate"]},
+            "centred-draw.*tracked-means",
+        ),
     ],
 )
 def test_bad_wishes(wish: dict[str, object], sentence: str) -> None:

@@ -40,7 +40,6 @@ from coopbandits.core import draws
 from coopbandits.core.choice import choose_arm
 from coopbandits.core.contract import Estimate
 from coopbandits.core.index import INDICES
-from coopbandits.core.statistic import ArmSums
 from coopbandits.sim.cpu.choice_forms import CONTEXT, FIXED, MEMORY, TROUBLE
 from coopbandits.sim.cpu.choices import CannotCompileError, choose, compiled_choice
 
@@ -71,7 +70,7 @@ class Table:
 
     def __init__(self, index: Index, num_arms: int, seed: int, agents: int = 200) -> None:
         self.index, self.num_arms = index, num_arms
-        squares = index.statistic == ArmSums("pooled")
+        num_squares = index.statistic.registers(num_arms).size - 2 * num_arms
         uniform = draws.uniforms(
             draws.words(seed, np.arange(agents * (2 * num_arms + 4), dtype=np.uint64))
         ).reshape(agents, -1)
@@ -84,8 +83,9 @@ class Table:
         self.contexts[:, 1] = np.maximum(2.0, self.contexts[:, 0] * counts.sum(axis=1))
         self.contexts[:, 2] = np.floor(1.0 + 9.0 * uniform[:, -2])
         self.contexts[:, 3] = 1.0 + uniform[:, -3]
-        extra = [sums.sum(axis=1, keepdims=True)] if squares else []
-        self.rows = np.ascontiguousarray(np.hstack([sums, counts, *extra]))
+        squares = sums if num_squares == num_arms else sums.sum(axis=1, keepdims=True)
+        parts = [sums, counts, squares[:, :num_squares]]
+        self.rows = np.ascontiguousarray(np.hstack(parts))
         self.keys = draws.words(seed + 1, np.arange(agents, dtype=np.uint64))
         self.numbers = (*index.numbers(view_of(num_arms)), 0.0)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import INDICES
+from coopbandits.core.policy import fits
+from coopbandits.core.registry import parse_aggregation, parse_index
 from coopbandits.experiments.suite import SCENARIOS, Plan, make_plan, plays_fast
 from coopbandits.sim import Cell
 
@@ -27,10 +30,10 @@ class Matrix(Plan):
     aggregations: tuple[str, ...]
     indices: tuple[str, ...]
 
-    @property
+    @cached_property
     def pairs(self) -> dict[str, tuple[str, str]]:
-        """Aggregation and index of every pair, by the pair's spelling."""
-        return {f"{a}*{i}": (a, i) for a in self.aggregations for i in self.indices}
+        """Aggregation and index of every pair that fits, by the pair's spelling."""
+        return {f"{a}*{i}": (a, i) for a, i in _fitting(self.aggregations, self.indices)}
 
     def common_cells(self) -> dict[tuple[str, str], Cell]:
         """Return nothing: constants are settings of an index, and indices are what is compared."""
@@ -59,7 +62,12 @@ def make_matrix(
     scenarios = scenarios or [
         one.name for one in SCENARIOS if not one.is_world and not one.in_context
     ]
-    pairs = [f"{aggregation}*{index}" for aggregation in aggregations for index in indices]
+    pairs = [f"{aggregation}*{index}" for aggregation, index in _fitting(aggregations, indices)]
+    if not pairs:
+        raise InputError(
+            f"none of the indices {', '.join(indices)} fits any of the aggregations "
+            f"{', '.join(aggregations)}; add an index such as ucb and an aggregation"
+        )
     plan = make_plan(scenarios, pairs, runs, seed, horizon)
     for scenario in plan.scenarios:
         if scenario.in_context:
@@ -70,3 +78,12 @@ def make_matrix(
     return Matrix(
         plan.scenarios, plan.policies, plan.runs, plan.seed, tuple(aggregations), tuple(indices)
     )
+
+
+def _fitting(aggregations: Sequence[str], indices: Sequence[str]) -> list[tuple[str, str]]:
+    return [
+        (aggregation, index)
+        for aggregation in aggregations
+        for index in indices
+        if fits(parse_aggregation(aggregation), parse_index(index))
+    ]
