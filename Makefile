@@ -27,11 +27,13 @@ demo: $(VENV)/.demo
 #   make check      formatting, lint, types, imports; runs beside the preparation of `make test`
 # Many tests wait for real agents and processes, so there are more workers than cores; workers take
 # tests from each other at the end. Byte code and kernels are compiled once, not by every worker.
+# Threads of kernels sleep while they wait: where others use the cores, spinning takes most of the time.
 PYTEST = $(BIN)/python -m pytest -n 3 --dist worksteal
 STARTED := $(shell date +%s)
 TOOK = seconds=$$(($$(date +%s) - $(STARTED))); echo "make $@ took $$((seconds / 60)) min $$((seconds % 60)) s"
 
 test test-slow coverage: export OPENBLAS_NUM_THREADS = 1
+test test-slow coverage: export OMP_WAIT_POLICY = passive
 test: $(VENV)/.dev
 	$(MAKE) -j2 check $(VENV)/.kernels
 	$(PYTEST) --durations=20
