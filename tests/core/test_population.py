@@ -150,7 +150,16 @@ def test_members_whose_parts_make_no_agents_say_so_themselves() -> None:
         mixed.make_agent(one_view(agent_id=1))
 
 
-@pytest.mark.parametrize("text", ["resilient-ucb+liar", "resilient-ucb+liar@", "dducb+liar@x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "resilient-ucb+liar",
+        "resilient-ucb+liar@",
+        "dducb+liar@x",
+        "dducb+liar@²",
+        f"dducb+liar@{'9' * 5000}",
+    ],
+)
 def test_a_group_without_agents_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="liar@0,5"):
         parse_policy(text)

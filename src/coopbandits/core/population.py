@@ -24,6 +24,9 @@ from coopbandits.core.policy import Parts
 PLUS = re.compile(r"(?<!\de)\+")
 """A plus between policies; not that of a number such as 1e+20."""
 
+NUMBER = re.compile(r"\d{1,18}")
+"""The number of an agent."""
+
 
 @dataclass(frozen=True)
 class Population(Policy):
@@ -193,7 +196,7 @@ def parse_population(text: str, parse: Callable[[str], AnyPolicy]) -> Population
     for other in others:
         spelled, at, agents = other.rpartition("@")
         places = agents.split(",")
-        if not at or not all(place.strip().isdecimal() for place in places):
+        if not at or not all(NUMBER.fullmatch(place.strip()) for place in places):
             raise InputError(
                 f"{other.strip()!r} does not say which agents play it; write "
                 f"{other.partition('@')[0].strip()}@0,5 for agents 0 and 5"
