@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from coopbandits.core import (
     populate,
 )
 from coopbandits.core.policies.resilient import LyingMachine
+from coopbandits.core.population import Population
 
 from .fleet import make_agent, one_view
 
@@ -108,6 +110,16 @@ def test_what_members_declare_holds_for_all() -> None:
 def test_what_cannot_be_mixed_is_refused(rest: Any, groups: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         populate(rest, groups)
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [None, [(Liar(), (0,))], (Liar(),), ((Liar(), 0),), ((Liar(), [0]),), ((Liar(), (0,), 1),)],
+    ids=repr,
+)
+def test_groups_are_pairs(groups: Any) -> None:
+    with pytest.raises(InputError, match=rf"^groups are {re.escape(repr(groups))}; .*cb\.populate"):
+        Population(ResilientUCB(), groups)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,12 @@ class Population(Policy):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be played together, and agents in two groups."""
+        given: Any = self.groups  # whatever somebody has written
+        if not (isinstance(given, tuple) and all(map(_is_group, given))):
+            raise InputError(
+                f"groups are {given!r}; give a tuple of pairs (policy, tuple of agents), or call "
+                "cb.populate"
+            )
         for policy in self.members:
             if not isinstance(policy, Policy) or isinstance(policy, Population):
                 raise InputError(
@@ -142,6 +148,10 @@ class Population(Policy):
         """Return a fresh agent of the policy that this one plays."""
         policy = self.played_by(view.agent_id)
         return policy.make_agent(_told(view, policy.needs))
+
+
+def _is_group(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], tuple)
 
 
 def _sends_registers(parts: Parts) -> bool:
