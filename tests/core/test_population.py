@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ from coopbandits.core import (
     populate,
 )
 from coopbandits.core.policies.resilient import LyingMachine
+from coopbandits.core.population import Population
 
 from .fleet import make_agent, one_view
 
@@ -111,6 +113,16 @@ def test_what_cannot_be_mixed_is_refused(rest: Any, groups: Any, sentence: str) 
 
 
 @pytest.mark.parametrize(
+    "groups",
+    [None, [(Liar(), (0,))], (Liar(),), ((Liar(), 0),), ((Liar(), [0]),), ((Liar(), (0,), 1),)],
+    ids=repr,
+)
+def test_groups_are_pairs(groups: Any) -> None:
+    with pytest.raises(InputError, match=rf"^groups are {re.escape(repr(groups))}; .*cb\.populate"):
+        Population(ResilientUCB(), groups)
+
+
+@pytest.mark.parametrize(
     "aggregation", [FloodedPulls(), NeighborhoodSums(), LocalSums()], ids=lambda each: each.name
 )
 def test_whoever_sends_no_registers_may_add_up_something_else(aggregation: Aggregation) -> None:
@@ -150,7 +162,16 @@ def test_members_whose_parts_make_no_agents_say_so_themselves() -> None:
         mixed.make_agent(one_view(agent_id=1))
 
 
-@pytest.mark.parametrize("text", ["resilient-ucb+liar", "resilient-ucb+liar@", "dducb+liar@x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "resilient-ucb+liar",
+        "resilient-ucb+liar@",
+        "dducb+liar@x",
+        "dducb+liar@²",
+        f"dducb+liar@{'9' * 5000}",
+    ],
+)
 def test_a_group_without_agents_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="liar@0,5"):
         parse_policy(text)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 PLUS = re.compile(r"(?<!\de)\+")
 """A plus between policies; not that of a number such as 1e+20."""
 
+NUMBER = re.compile(r"\d{1,18}")
+"""The number of an agent."""
+
 
 @dataclass(frozen=True)
 class Population(Policy):
@@ -42,6 +45,12 @@ class Population(Policy):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be played together, and agents in two groups."""
+        given: Any = self.groups  # whatever somebody has written
+        if not (isinstance(given, tuple) and all(map(_is_group, given))):
+            raise InputError(
+                f"groups are {given!r}; give a tuple of pairs (policy, tuple of agents), or call "
+                "cb.populate"
+            )
         for policy in self.members:
             if not isinstance(policy, Policy) or isinstance(policy, Population):
                 raise InputError(
@@ -140,6 +149,10 @@ class Population(Policy):
         return policy.make_agent(_told(view, policy.needs))
 
 
+def _is_group(given: Any) -> bool:
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], tuple)
+
+
 def _sends_registers(parts: Parts) -> bool:
     """Return whether messages grow with the registers, and so with the number of arms."""
     aggregation = parts.aggregation
@@ -192,7 +205,7 @@ def parse_population(text: str, parse: Callable[[str], AnyPolicy]) -> Population
     for other in others:
         spelled, at, agents = other.rpartition("@")
         places = agents.split(",")
-        if not at or not all(place.strip().isdecimal() for place in places):
+        if not at or not all(NUMBER.fullmatch(place.strip()) for place in places):
             raise InputError(
                 f"{other.strip()!r} does not say which agents play it; write "
                 f"{other.partition('@')[0].strip()}@0,5 for agents 0 and 5"

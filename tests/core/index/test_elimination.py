@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from coopbandits.core import CoopSE, Elimination, Estimate, InputError
+from coopbandits.core import MOSS, CoopSE, Elimination, Estimate, InputError
 from coopbandits.core.choice import choose_arm
 from coopbandits.core.draws import words
 
@@ -64,3 +65,10 @@ def test_a_horizon_that_is_none(horizon: float) -> None:
 
 def test_there_is_no_bonus_constant() -> None:
     assert CoopSE().bonus_constant is None
+
+
+@pytest.mark.parametrize("index", [Elimination, MOSS])
+def test_a_horizon_that_is_no_float_is_refused(index: Any) -> None:
+    with pytest.raises(InputError, match=r"horizon is above 1e\+100"):
+        index(horizon=10**5000)
+    index(horizon=10**100).numbers(one_view())

@@ -216,6 +216,7 @@ def test_aggregations_that_send_single_pulls_are_refused() -> None:
             "disjoint.* 'yes'",
         ),
         (lambda: LinUCB(ridge=-1.0), r"ridge.* -1\.0"),
+        (lambda: LinUCB(length=1e200), r"length is 1e\+200.*1e150"),
         (lambda: LinUCB(delta=1.0), r"delta.* 1\.0"),
         (
             lambda: combine(LocalSums(), LinTS()).make_agent(one_view()),

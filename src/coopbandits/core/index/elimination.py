@@ -6,11 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from coopbandits.core.checks import require_count
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.index.greedy import any_of
-from coopbandits.core.index.index import Floats, Index
+from coopbandits.core.index.index import Floats, Index, require_horizon
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
@@ -42,8 +41,7 @@ class Elimination(Index):
 
     def __post_init__(self) -> None:
         """Refuse a horizon that is none."""
-        if self.horizon is not None:
-            require_count("horizon", self.horizon)
+        require_horizon(self.horizon)
 
     @property
     def bonus_constant(self) -> None:

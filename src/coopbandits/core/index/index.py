@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from coopbandits.core.checks import to_float
+from coopbandits.core.checks import require_count, to_float
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.spelling import AUTO, Named
 from coopbandits.core.statistic import ArmSums, Statistic
@@ -154,6 +154,19 @@ class Index(Named, ABC):
 def _place(cls: type, name: str) -> int:
     """Return the place of the class that defines a name, among those that are asked in turn."""
     return next(place for place, each in enumerate(cls.__mro__) if name in vars(each))
+
+
+LONGEST = 1e100
+"""Horizons end here, so that floats hold them and their squares."""
+
+
+def require_horizon(horizon: Any) -> None:
+    """Refuse all but None and whole numbers of rounds."""
+    if horizon is not None:
+        require_count("horizon", horizon)
+        if horizon > LONGEST:
+            # Python does not print whole numbers of some thousand digits.
+            raise InputError(f"horizon is above {LONGEST:g}; give a smaller number of rounds")
 
 
 FAMILIES = (AUTO, "gaussian", "bernoulli")

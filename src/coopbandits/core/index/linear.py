@@ -173,8 +173,10 @@ class LinUCB(LinearIndex):
 
     def __post_init__(self) -> None:
         """Refuse settings outside what the index is defined for."""
-        for name in ("scale", "ridge", "norm", "length"):
+        for name in ("scale", "ridge", "norm"):
             require_positive(name, getattr(self, name))
+        accepted = "a positive number up to 1e150, of which there is a square"
+        require_number("length", self.length, accepted, 0.0, 1e150)
         require_number("delta", self.delta, "strictly between 0 and 1", 0.0, 1.0)
         require_flag("disjoint", self.disjoint)
 

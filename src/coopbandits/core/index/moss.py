@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from coopbandits.core.checks import require_count, require_positive
+from coopbandits.core.checks import require_positive
 from coopbandits.core.choice import NO_INFORMATION
-from coopbandits.core.index.index import Floats, Index
+from coopbandits.core.index.index import Floats, Index, require_horizon
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
@@ -41,8 +41,7 @@ class MOSS(Index):
 
     def __post_init__(self) -> None:
         """Refuse settings that make no sense."""
-        if self.horizon is not None:
-            require_count("horizon", self.horizon)
+        require_horizon(self.horizon)
         require_positive("constant", self.constant)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
