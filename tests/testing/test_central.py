@@ -125,4 +125,4 @@ def test_sizes_that_check_nothing_are_refused(wrong: dict[str, int]) -> None:
     "index", [*(kind() for kind in INDICES), CentredDraw("estimate")], ids=lambda i: i.spelling
 )
 def test_products_keep_the_contract(index: Index) -> None:
-    check_central_policy(combine(CentralTotals(), index), rounds=8)
+    check_central_policy(combine(CentralTotals(), index))

@@ -21,7 +21,7 @@ FLEETS = (1, 5)
 """For so many agents a controller is checked."""
 
 FORTUNE = 1e3
-"""What is paid to see whether it makes a difference."""
+"""What is paid at most, within what the policy is for, to see whether it makes a difference."""
 
 
 @dataclass(frozen=True)
@@ -161,12 +161,13 @@ def nothing_too_early(trial: CentralTrial) -> None:
 
     With n entries, a reward makes no difference in the round it is paid in and the n − 1 after it.
     """
+    pays = _fortunes(trial)[0]
     for num_agents in FLEETS:
         for first in range(trial.rounds):
             left, right, kept = _fork(trial, num_agents, first)
             for _ in range(kept):
                 where = left.where()
-                arms = left.play(), right.play(_fortune)
+                arms = left.play(), right.play(pays)
                 if arms[0] != arms[1]:
                     did = f"rewards since round {first} changed arms from {arms[0]} to {arms[1]}"
                     expected = f"no difference for the {kept} rounds that the history is long"
@@ -181,19 +182,20 @@ def nothing_too_late(trial: CentralTrial) -> None:
     if trial.num_arms == 1:
         return
     num_agents = max(FLEETS)
+    fortune, misfortune = _fortunes(trial)
     for first in range(trial.rounds):
         left, right, kept = _fork(trial, num_agents, first)
         if kept:
-            left.play(_misfortune)
-            right.play(_fortune)
+            left.play(misfortune)
+            right.play(fortune)
         for _ in range(kept - 1):
             left.play()
             right.play()
         # Without a history what the first agent gets in this round is seen by the second.
-        if left.play(_misfortune) != right.play(_fortune):
+        if left.play(misfortune) != right.play(fortune):
             return
     raise finding(
-        f"rewards of {-FORTUNE:g} or {FORTUNE:g} never changed an arm {kept} rounds later",
+        f"rewards of {misfortune(0):g} or {fortune(0):g} never changed an arm {kept} rounds later",
         "that a reward is used as soon as the history shows it",
     )
 
@@ -209,9 +211,8 @@ def _fork(
     return left, right, len(left.controller.history)
 
 
-def _fortune(agent: int) -> float:
-    return FORTUNE if agent % 2 == 0 else -FORTUNE
-
-
-def _misfortune(agent: int) -> float:
-    return -_fortune(agent)
+def _fortunes(trial: CentralTrial) -> tuple[Callable[[int], float], Callable[[int], float]]:
+    """Return what pays agents the most and the least in turn, and what pays the reverse."""
+    low, high = trial.policy.support
+    ends = min(high, FORTUNE), max(low, -FORTUNE)
+    return lambda agent: ends[agent % 2], lambda agent: ends[1 - agent % 2]
