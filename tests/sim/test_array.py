@@ -63,6 +63,7 @@ def assert_same(left: cb.Result, right: cb.Result) -> None:
             assert np.array_equal(one, other), name
 
 
+@pytest.mark.covering
 @pytest.mark.plays
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("index", INDICES, ids=lambda index: index.spelling)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any
 
 import numba
@@ -82,16 +83,21 @@ def test_spans_of_independent_agents(monkeypatch: pytest.MonkeyPatch, rounds: in
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-9)
 
 
+@cache
+def field_at_once(runs: int) -> Any:
+    return play(policies=FIELD, runs=runs)
+
+
+@pytest.mark.covering
 @pytest.mark.parametrize("rounds", [1, 7, 40])
 @pytest.mark.parametrize("runs", [1, 4])
 def test_spans_of_the_field(monkeypatch: pytest.MonkeyPatch, rounds: int, runs: int) -> None:
     """Odd and even ones: averages change places between two arrays, and must be found again."""
-    call: dict[str, Any] = {"policies": FIELD, "runs": runs}
-    expected = play(**call)
+    expected = field_at_once(runs)
     monkeypatch.setattr(consensus, "SPAN_PULLS", rounds * 70)
     monkeypatch.setattr(central, "SPAN_PULLS", rounds * 70)
     monkeypatch.setattr(flooding, "SPAN_PULLS", rounds * 70 * 4)  # heard from three neighbours
-    found = play(**call)
+    found = play(policies=FIELD, runs=runs)
     assert found.drop_vars("realized_regret").identical(expected.drop_vars("realized_regret"))
     np.testing.assert_allclose(found["realized_regret"], expected["realized_regret"], rtol=1e-9)
 
@@ -121,7 +127,7 @@ def test_later_rounds_change_nothing(engine: str) -> None:
 
 
 def test_chunks_of_the_reference_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    small: dict[str, Any] = {"network": Network.from_spec("path:3"), "runs": 2, "horizon": 40}
+    small: dict[str, Any] = {"network": Network.from_spec("path:3"), "runs": 2, "horizon": 20}
     small["policies"] = EVERYBODY
     expected = play("reference", **small)
     monkeypatch.setattr(reference, "CHUNK", 3)

@@ -188,6 +188,7 @@ def test_every_variant(monkeypatch: pytest.MonkeyPatch, at: int, variant: str) -
     check_engines(monkeypatch, GaussianBandit(MEANS), NETWORKS[graph], VARIANTS[variant], 79)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("variant", GRAPH_VARIANTS)
 @pytest.mark.parametrize("graph", ["star-metropolis", "complete", "single", "regular"])
 def test_every_graph(monkeypatch: pytest.MonkeyPatch, graph: str, variant: str) -> None:
@@ -195,6 +196,7 @@ def test_every_graph(monkeypatch: pytest.MonkeyPatch, graph: str, variant: str) 
     check_engines(monkeypatch, problem, NETWORKS[graph], VARIANTS[variant], 61, seed=1)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("variant", GRAPH_VARIANTS)
 @pytest.mark.parametrize("problem", ["bernoulli", "beta", "logged", "constant", "one-arm"])
 def test_every_problem(monkeypatch: pytest.MonkeyPatch, problem: str, variant: str) -> None:

@@ -143,6 +143,7 @@ def test_engines_say_the_same(kind: type[cb.Index]) -> None:
     assert sentence(policy, "cpu") == expected
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("kind", [DividesInValue, LogOfZero, DividesInPick, PicksTooHigh])
 def test_the_gpu_says_the_same(kind: type[cb.Index]) -> None:
     policy = cb.combine(cb.LocalSums(), kind())

@@ -5,6 +5,8 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
+import pytest
+
 from coopbandits.experiments.audit import Finding, Measurement
 from coopbandits.experiments.paper import Reproduction, screen_text, write_report
 from coopbandits.experiments.paper.report import make_page
@@ -29,6 +31,7 @@ def test_files(written: Path) -> None:
     assert (written / "report.html").read_text().count("<svg") == 3
 
 
+@pytest.mark.slow
 def test_the_same_numbers_give_the_same_files(
     single: Reproduction, written: Path, tmp_path: Path
 ) -> None:

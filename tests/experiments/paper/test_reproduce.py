@@ -149,6 +149,6 @@ def test_the_audit_is_run_when_asked_for(
         return ["finding"]
 
     monkeypatch.setattr("coopbandits.experiments.audit.run_audit", run_audit)
-    assert reproduce(folder, ["cycle-100"], **SMALL).audit == ()
+    assert small.audit == ()
     assert reproduce(folder, ["cycle-100"], audit=True, **SMALL).audit == run_audit()
     assert asked == [(RUNS, 5, HORIZON, False), ()]

@@ -197,19 +197,27 @@ def test_an_own_index_runs_compiled_with_the_functions_it_calls(own: Path) -> No
     assert arms_of(module.Mine(0.1), "cpu") == arms_of(module.Mine(0.1), "reference")
 
 
-def test_an_edited_index_plays_the_new_formula_in_the_same_process(own: Path) -> None:
+@pytest.mark.covering(1)
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("math.sqrt(1.0 / count)", "-1.0 / count"),
+        ("FACTOR = 1.0", "FACTOR = -5.0"),
+        ("+ 0.0", "+ cb.normal_of(word_at(word, arm))"),
+    ],
+    ids=["a function it calls", "a global", "the function itself"],
+)
+def test_an_edited_index_plays_the_new_formula_in_the_same_process(
+    own: Path, old: str, new: str
+) -> None:
     module = load()
     before = arms_of(module.Mine(), "cpu")
-    noise = "cb.normal_of(word_at(word, arm))"
-    for text in (
-        OWN.replace("JITTER", "0.0").replace("math.sqrt(1.0 / count)", "-1.0 / count"),  # callee
-        OWN.replace("JITTER", "0.0").replace("FACTOR = 1.0", "FACTOR = -5.0"),  # a global
-        OWN.replace("JITTER", noise),  # the function itself
-    ):
-        own.write_text(text)
-        os.utime(own, (1e9, 1e9))  # so that no cached byte code is taken for it
-        module = load()
-        assert arms_of(module.Mine(), "cpu") == arms_of(module.Mine(), "reference") != before
+    text = own.read_text()
+    assert text.count(old) == 1
+    own.write_text(text.replace(old, new))
+    os.utime(own, (1e9, 1e9))  # so that no cached byte code is taken for it
+    module = load()
+    assert arms_of(module.Mine(), "cpu") == arms_of(module.Mine(), "reference") != before
 
 
 def test_a_patched_helper_is_seen(own: Path) -> None:

@@ -99,6 +99,7 @@ def test_graphs(text: str, graph: str) -> None:
     check(GAUSSIAN, GRAPHS[graph], parse_policy(text), 45)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("num_arms", [1, 2, 17, 33])
 def test_consensus_with_few_and_many_arms(num_arms: int) -> None:
     problem = cb.GaussianBandit(np.linspace(0.0, 1.0, num_arms))
@@ -181,6 +182,7 @@ PROBLEMS: dict[str, cb.Problem] = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("text", ["dducb", "dec-ts"])
 def test_rewards_and_worlds(text: str, name: str) -> None:
@@ -192,6 +194,7 @@ def test_arms_in_another_order_in_every_run() -> None:
     check(GAUSSIAN, network, cb.DDUCB(), 60, shuffle_arms=True)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("horizon", [1, 3])
 @pytest.mark.parametrize("text", ["dducb", "dec-ts", "independent-ucb"])
 def test_fewer_rounds_than_arms(text: str, horizon: int) -> None:

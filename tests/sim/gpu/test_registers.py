@@ -72,7 +72,8 @@ def sources() -> list[str]:
     return list(listing.sources)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("arch", ["sm_90", "sm_80", "sm_100"])
 def test_registers_and_spills(arch: str, sources: list[str]) -> None:
     device = pytest.importorskip(
         "coopbandits.sim.gpu.device", reason="cuda-core and NVRTC are not installed"
