@@ -84,7 +84,8 @@ class World:
         told: frozenset[str] = frozenset(),
     ) -> None:
         self.policy, self.graph, self.means, self.seed = policy, graph, means, seed
-        self.views = local_views(network(graph), policy.needs | told, means.size, seed)
+        self.network = network(graph)
+        self.views = local_views(self.network, policy.needs | told, means.size, seed)
         self.agents = [self.fresh(i) for i in range(len(self.views))]
         self.rounds = 0
 
