@@ -66,6 +66,7 @@ def compare(
     return actual.arms
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("graph", ["cycle-5", "star-6"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_variant_plays_the_naive_arms(variant: str, graph: str) -> None:
@@ -74,6 +75,7 @@ def test_every_variant_plays_the_naive_arms(variant: str, graph: str) -> None:
     assert len({arm for row in arms[3:] for arm in row}) > 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("graph", ["cycle-9", "grid-2x4", "path-4", "regular-3-8"])
 @pytest.mark.parametrize("variant", PINNED)
 def test_other_graphs_play_the_naive_arms(variant: str, graph: str) -> None:
@@ -86,6 +88,7 @@ def test_graphs_with_lambda_zero_play_the_naive_arms(variant: str, graph: str) -
     compare(VARIANTS[variant], graph, num_arms=3, horizon=60)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("num_arms", [1, 2, 9])
 @pytest.mark.parametrize("variant", PINNED)
 def test_other_numbers_of_arms_play_the_naive_arms(variant: str, num_arms: int) -> None:

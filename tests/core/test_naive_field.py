@@ -147,6 +147,7 @@ def play_both(
     return run.arms, naive.play(horizon)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("graph", GRAPH_NAMES)
 @pytest.mark.parametrize("policy", [*POLICIES, *FLOODING], ids=lambda policy: policy.spelling)
 def test_agents_play_the_naive_arms(policy: Policy, graph: str) -> None:
@@ -156,6 +157,7 @@ def test_agents_play_the_naive_arms(policy: Policy, graph: str) -> None:
     assert len({arm for row in found[3:] for arm in row}) > 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("num_arms", "sigma"), [(1, 1.0), (2, 1.7), (7, 0.2)])
 @pytest.mark.parametrize("policy", [*POLICIES, *FLOODING], ids=lambda policy: policy.spelling)
 def test_other_numbers_of_arms_and_noise(policy: Policy, num_arms: int, sigma: float) -> None:

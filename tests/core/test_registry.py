@@ -32,7 +32,7 @@ from coopbandits.core.spelling import parse_value
 
 from .variants import VARIANTS
 
-REPEATABLE = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 positive = st.floats(min_value=1e-300, max_value=1e300)
 agents = st.integers(1, 10**6)

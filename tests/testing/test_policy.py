@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 import pytest
@@ -245,6 +246,7 @@ def test_every_check_has_a_broken_policy() -> None:
     [
         pytest.param(name, policy, id=f"{name}-{number}")
         for name, policies in BROKEN.items()
+        if name not in FOUND  # those are caught, and explained, below
         for number, policy in enumerate(policies)
     ],
 )
@@ -304,8 +306,10 @@ def test_a_synchronous_aggregation_is_held_to_what_it_promises_alone() -> None:
     [(name, *found) for name, all_found in FOUND.items() for found in all_found],
 )
 def test_wrong_estimates_are_explained(name: str, machine: Any, sentence: str) -> None:
-    with pytest.raises(PolicyCheckError, match=rf"'{name}'.*{sentence}"):
+    with pytest.raises(PolicyCheckError, match=rf"'{name}'.*expected") as caught:
         check_policy(wrong(machine), rounds=2)
+    assert re.search(sentence, str(caught.value))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -366,6 +370,7 @@ def test_an_index_that_fills_too_much_is_caught() -> None:
         check_policy(with_index(broken_index.WritesTooFar()), rounds=2)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "index",
     [broken_index.Mean(), broken_index.Noisy(), broken_index.Rows()],

@@ -147,6 +147,7 @@ def test_words_in_blocks_are_the_words_one_by_one() -> None:
     assert list(islice(words_of(99), 200)) == [word_at(99, at) for at in range(1, 201)]
 
 
+@pytest.mark.covering(1)  # this process has another one already
 @pytest.mark.parametrize("hash_seed", ["0", "1", "4711"])
 def test_a_trace_depends_on_no_hash_of_the_process(hash_seed: str) -> None:
     program = (
@@ -215,6 +216,7 @@ def test_many_processes_play_what_one_plays() -> None:
         next(play_seeds(setting, range(6), workers=0))
 
 
+@pytest.mark.slow
 def test_no_process_is_left_when_nobody_wants_more() -> None:
     outcomes = play_seeds(Setting(agents=3, rounds=20), range(1000), workers=2)
     assert next(outcomes).schedule.seed == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import networkx as nx
@@ -83,7 +84,8 @@ class World:
         told: frozenset[str] = frozenset(),
     ) -> None:
         self.policy, self.graph, self.means, self.seed = policy, graph, means, seed
-        self.views = local_views(Network(GRAPHS[graph]), policy.needs | told, means.size, seed)
+        self.network = network(graph)
+        self.views = local_views(self.network, policy.needs | told, means.size, seed)
         self.agents = [self.fresh(i) for i in range(len(self.views))]
         self.rounds = 0
 
@@ -156,6 +158,12 @@ GRAPHS = {
     "single node": nx.empty_graph(1),
 }
 """The graphs of the checks; the complete graph has every agent id that the cycle has."""
+
+
+@cache
+def network(graph: str) -> Network:
+    """Return one of the graphs as a network, made once: to make it takes longer than to play it."""
+    return Network(GRAPHS[graph])
 
 
 def local_views(

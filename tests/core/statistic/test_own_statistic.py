@@ -197,6 +197,7 @@ def test_means_alone_carry_nothing_else(name: str, spec: type[Aggregation]) -> N
         combine(spec(), INDICES[name])
 
 
+@pytest.mark.covering
 @pytest.mark.plays
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("graph", ["cycle-5", "grid-2x4", "single"])
@@ -232,6 +233,7 @@ def mass(agents: list[CooperativeAgent]) -> Vector:
     return total
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("graph", ["cycle-5", "star-6", "grid-2x4"])
 @pytest.mark.parametrize("spec", MIXING, ids=ids)
@@ -304,6 +306,7 @@ def maker(spec: Aggregation, statistic: FadingSums) -> Callable[[Any], Any]:
     return lambda view: spec.make(view, statistic.registers(NUM_ARMS))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("spec", EVERY, ids=ids)
 def test_restored_agents_go_on_exactly(spec: Aggregation, name: str) -> None:
@@ -358,6 +361,7 @@ def test_their_indices_by_hand() -> None:
     assert SkewUCB.value(0, estimate, 0, (), [0.0]) == pytest.approx(expected)
 
 
+@pytest.mark.covering
 @pytest.mark.plays
 @pytest.mark.parametrize("spec", [*CARRYING, CentralTotals], ids=lambda spec: str(spec.name))
 @pytest.mark.parametrize("name", INDICES)

@@ -22,7 +22,7 @@ from coopbandits.fleet.service import require_context
 
 from .sample import NOW, REMOVED, made
 
-REPEATABLE = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
 TABLE = {"hour": [0, 24], "country": ["PT", "ES", "FR"], "age": [-1.5, 1.5]}
 LINEAR = "tree-sums*lin-ts:disjoint=true"

@@ -107,7 +107,7 @@ def test_eight_agents_learn_the_best_arm(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", ["flood-ts", pytest.param("tree-ts", marks=pytest.mark.slow)])
 def test_kills_lose_nothing(tmp_path: Path, policy: str) -> None:
-    settings = make_settings("cycle:4", "0.6,0.5", policy=policy, seconds=120.0)
+    settings = make_settings("path:3", "0.6,0.5", policy=policy, seconds=120.0)
     require_counted_once(asyncio.run(through_kills(settings, tmp_path)), tmp_path)
 
 

@@ -94,7 +94,7 @@ class VersionedRegisters(Registers):
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
         """Refuse what the statistic refuses, and more pulls than were ever made."""
         made, left = values[..., -1], self.inner.pulls(values[..., :-1])
-        if not (left <= made * (1.0 + 1e-9) + 1e-9).all():
+        if not (left - made <= 1e-9 * made + 1e-9).all():  # more than all of it may overflow
             return f"pulls that count {left}, of {made} ever made"
         return self.inner.excess(values[..., :-1], bounded)
 

@@ -8,9 +8,7 @@ import numpy as np
 
 from coopbandits.core.aggregate import AgentRows, Aggregation
 from coopbandits.core.team import Team
-from coopbandits.network import Network
 from coopbandits.testing.checks import finding
-from coopbandits.testing.world import GRAPHS
 
 if TYPE_CHECKING:
     from coopbandits.core import Estimate, Registers
@@ -32,13 +30,12 @@ def array_form(trial: Trial) -> None:
     aggregation = cast("Aggregation", parts.aggregation)  # it has made agents by now
     registers = parts.statistic.registers(trial.num_arms)
     for world in trial.worlds():
-        network = Network(GRAPHS[world.graph])
-        rows: Any = aggregation.make_rows(world.views, network.matrix, registers)
+        rows: Any = aggregation.make_rows(world.views, world.network.matrix, registers)
         if rows is None:
             continue
         if not isinstance(rows, AgentRows):
             raise finding(f"make_rows returned {rows!r}", "a coopbandits.core.AgentRows, or None")
-        size = aggregation.message_size(registers, network.num_agents).usual
+        size = aggregation.message_size(registers, world.network.num_agents).usual
         _expect_equal(world, rows, registers)
         for _ in range(trial.rounds):
             talking = rows.talking()
