@@ -72,6 +72,7 @@ def test_the_command_finds_modules_in_the_current_folder(command: Command, tmp_p
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("option", ["means", "sigma"])
 def test_arms_are_given_in_one_way(command: Command, option: str) -> None:
     done = command(

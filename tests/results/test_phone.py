@@ -55,6 +55,7 @@ def look_at(page: str, folder: Path, width: int) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(BROWSER is None, reason="there is no chromium to open the report with")
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("width", "shown"), [(PHONE, "narrow"), (1200, "wide")])
 def test_legible_figures_and_tables_that_scroll(
     make: Make, tmp_path: Path, width: int, shown: str
