@@ -387,9 +387,8 @@ def test_an_own_aggregation_is_checked_like_ours() -> None:
 
 
 SPECS, FORMS = [kind() for kind in AGGREGATIONS], [kind() for kind in INDICES]
-PRODUCTS, OTHERS = (
-    [combine(*pair) for pair in covering(SPECS, turned(FORMS, at))] for at in (0, 5)
-)
+PRODUCTS = [combine(*pair) for pair in covering(SPECS, FORMS)]
+OTHERS = [combine(*pair) for pair in covering(SPECS, turned(FORMS, 5))]
 
 
 def test_every_part_is_in_some_product() -> None:

@@ -19,8 +19,7 @@ from coopbandits.sim.gpu.backend import Launch, cached
 from coopbandits.sim.gpu.source import text_of
 
 OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w")
-"""No contraction: sums round as in Python. Compiling takes most of the time: `-O2` takes half as
-long again, and gains nothing on plays as short as those of tests."""
+"""No contraction: sums round as in Python. Compiling takes most of a test, and with `-O2` more."""
 
 
 class Array:
