@@ -277,6 +277,12 @@ def test_ratio_interval_holds_the_ratio() -> None:
     assert 0.93 < inside < 0.98
 
 
+def test_the_ratio_of_what_is_never_negative_is_not_negative() -> None:
+    sample, reference = np.array([1.0, 1.0, 1.0, 3.0]), np.array([1.0, 1.0, 1.0, 90.0])
+    shifted = ratio_interval(sample - 2.0, reference)
+    assert shifted[0] < 0.0 == ratio_interval(sample, reference)[0]
+
+
 def test_ratio_of_one_run_has_no_interval() -> None:
     assert all(math.isnan(end) for end in ratio_interval(np.array([3.0]), np.array([2.0])))
 

@@ -102,12 +102,14 @@ def ratio_interval(sample: Vector, reference: Vector) -> Interval:
     """Return the interval of the ratio of two paired means, by the delta method.
 
     To first order the error of the ratio R of the means of x and y is that of the mean of x − R y,
-    divided by the mean of y; it is zero where y is x itself.
+    divided by the mean of y; it is zero where y is x itself. Means of numbers that are never
+    negative have no negative ratio, which a few skewed pairs would otherwise leave open.
     """
     scale = float(reference.mean())
     ratio = float(sample.mean()) / scale
     low, high = mean_interval(subtract(sample, ratio * reference))
-    return (ratio + low / scale, ratio + high / scale)
+    least = 0.0 if min(sample.min(), reference.min()) >= 0.0 else -np.inf
+    return (float(np.maximum(least, ratio + low / scale)), ratio + high / scale)
 
 
 def standard_error(sample: Vector) -> float:
