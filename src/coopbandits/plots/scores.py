@@ -61,7 +61,7 @@ def score_figure(
     axes.set_yticks(np.arange(len(policies)) + 0.5, policies)
     axes.tick_params(length=0)
     axes.invert_yaxis()
-    axes.set_title(title)
+    axes.set_title(title, wrap=True)  # it is wider than few columns
     figure.colorbar(image, ax=axes, label="score", pad=0.01)
     return figure
 
