@@ -24,7 +24,7 @@ from tests.torture.words import words_of
 pytestmark = pytest.mark.plays
 
 POLICIES = ("flood-ts", "tree-ts", "ledger-ts", "gossip-ts", "dec-ts")
-SEEDS_EACH = 40
+SEEDS_EACH = 60
 BATCH = 10
 
 
