@@ -175,6 +175,7 @@ def test_cooperation_pays_on_own_clocks_and_not_when_all_is_lost() -> None:
     assert float(deaf[0]) == float(deaf[1])
 
 
+@pytest.mark.covering(16)
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_every_policy_plays_on_own_clocks_or_says_that_it_cannot(text: str) -> None:
     policy = parse_policy(text)

@@ -182,6 +182,7 @@ def check_engines(
     return expected
 
 
+@pytest.mark.covering(18)
 @pytest.mark.parametrize(("at", "variant"), list(enumerate(VARIANTS)))
 def test_every_variant(monkeypatch: pytest.MonkeyPatch, at: int, variant: str) -> None:
     graph = ("cycle", "grid")[at % 2]
@@ -242,7 +243,7 @@ def test_landgrens_epsilon_c_where_eigenvalues_are_simple() -> None:
     assert not np.array_equal(found.arms, closed.arms)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(12)
 @pytest.mark.parametrize("problem", ["bernoulli-ties", "constant"])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_field_on_many_problems(policy: str, problem: str) -> None:
@@ -250,7 +251,7 @@ def test_the_field_on_many_problems(policy: str, problem: str) -> None:
     check_field(PROBLEMS[problem], NETWORKS["path"], FIELD[policy], 40, seed=2)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(12)
 @pytest.mark.parametrize("seed", [5])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_first_rounds_of_one_and_of_two_agents(policy: str, seed: int) -> None:
@@ -260,7 +261,7 @@ def test_the_first_rounds_of_one_and_of_two_agents(policy: str, seed: int) -> No
         check_field(suited(policy, [0.0, 0.1, 0.2], 0.3), network, FIELD[policy], 9, seed)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(12)
 @pytest.mark.parametrize("horizon", [1, 3])
 @pytest.mark.parametrize("policy", FIELD)
 def test_the_field_in_fewer_rounds_than_arms(policy: str, horizon: int) -> None:
@@ -286,6 +287,7 @@ def sent_on_a_star(policy: str, t: int) -> int:
     return 0
 
 
+@pytest.mark.covering(7)
 @pytest.mark.parametrize("text", PLAIN)
 def test_every_policy_with_a_kernel(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """More agents than one block, and stretches longer than a buffer of variates."""

@@ -81,6 +81,7 @@ def test_one_agent_that_sleeps(policy: str) -> None:
     check(problem_for(policy), NETWORKS["single"], parse_policy(policy), 20, "sleep=0.4,loss=0.5")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("graph", ["star", "single", "regular"])
 @pytest.mark.parametrize("policy", ROBUST)
 def test_without_faults(policy: str, graph: str) -> None:
@@ -88,6 +89,7 @@ def test_without_faults(policy: str, graph: str) -> None:
     assert len(np.unique(result.arms[..., 3:])) > 1
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("policy", ["flood-ts", "flood-ts:sigma=estimate", "flood-ucb"])
 def test_every_problem(policy: str, problem: str) -> None:

@@ -215,7 +215,7 @@ class WithNegativeBonus(WithBonus):
     bonus = staticmethod(WithBonus.bonus)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("index", [Bounded(), WithBonus(), WithNegativeBonus()])
 @pytest.mark.parametrize("faults", [None, "loss=0.1"])
 def test_in_every_compiled_form(index: cb.Index, faults: str | None) -> None:

@@ -51,7 +51,7 @@ def play(policy: Any, network: str, problem: cb.Problem, **changed: Any) -> cb.R
     )
 
 
-@pytest.mark.covering
+@pytest.mark.covering(8)
 @pytest.mark.plays
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.spelling)

@@ -129,7 +129,7 @@ def test_nobody_plays_an_arm_that_is_not_allowed(policy: AnyPolicy) -> None:
 SUBSETS = [[0, 1], [2], [1, 2], [0, 2]]
 
 
-@pytest.mark.covering(6)
+@pytest.mark.covering(4)
 @pytest.mark.plays
 @pytest.mark.parametrize(
     "policy",

@@ -16,7 +16,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @pytest.mark.parametrize(
     ("name", "policies"),
     [
-        ("own_index", ["running-consensus*lai", "tree-sums*lai"]),
+        pytest.param(
+            "own_index", ["running-consensus*lai", "tree-sums*lai"], marks=pytest.mark.slow
+        ),
         ("own_aggregation", ["late-consensus*ucb"]),
     ],
 )

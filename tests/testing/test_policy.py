@@ -208,19 +208,19 @@ def test_every_policy_is_checked_by_one_of_the_two_checkers() -> None:
     assert spellings == sorted(EXAMPLES)
 
 
-@pytest.mark.covering(5)
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("policy", AT_LENGTH, ids=lambda policy: policy.spelling)
 def test_every_registered_policy_keeps_the_contract(policy: Policy) -> None:
     check_policy(policy)
 
 
-@pytest.mark.covering(8)
+@pytest.mark.covering(5)
 @pytest.mark.parametrize("policy", OTHERS, ids=lambda policy: policy.spelling)
 def test_every_other_policy_keeps_the_contract_for_a_while(policy: Policy) -> None:
     check_policy(policy, num_arms=2, rounds=8)
 
 
-@pytest.mark.covering(3)
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("policy", AT_LENGTH, ids=lambda policy: policy.spelling)
 def test_every_registered_policy_keeps_the_contract_with_a_single_arm(policy: Policy) -> None:
     check_policy(policy, num_arms=1, rounds=4)
@@ -244,7 +244,9 @@ def test_every_check_has_a_broken_policy() -> None:
 @pytest.mark.parametrize(
     ("name", "policy"),
     [
-        pytest.param(name, policy, id=f"{name}-{number}")
+        pytest.param(
+            name, policy, id=f"{name}-{number}", marks=[pytest.mark.slow] if number > 1 else []
+        )
         for name, policies in BROKEN.items()
         if name not in FOUND  # those are caught, and explained, below
         for number, policy in enumerate(policies)
@@ -402,7 +404,7 @@ def test_every_part_is_in_some_product() -> None:
     ids=lambda policy: policy.spelling,
 )
 def test_products_keep_the_contract(policy: Any) -> None:
-    check_policy(policy, num_arms=2, rounds=8)
+    check_policy(policy, num_arms=2, rounds=4)
 
 
 def test_a_policy_that_looks_at_features_is_not_checked_without_them() -> None:

@@ -107,7 +107,7 @@ def shortcuts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return taken
 
 
-@pytest.mark.covering
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda part: part.spelling)
 @pytest.mark.parametrize("index", [UCB(), KLUCB(), Growing()], ids=lambda part: part.spelling)
 def test_a_mean_and_a_root_take_the_faster_kernel(
@@ -117,7 +117,7 @@ def test_a_mean_and_a_root_take_the_faster_kernel(
     assert set(shortcuts) == {index.name}
 
 
-@pytest.mark.covering
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda part: part.spelling)
 @pytest.mark.parametrize(
     "index", [Falling(), Offset(), InflatedUCB()], ids=lambda part: part.spelling

@@ -151,6 +151,7 @@ def pay_all(kind, table, arm, variates):  # type: ignore[no-untyped-def]  # numb
     return [leaves.reward_from_variate(kind, table, arm, z) for z in variates]
 
 
+@pytest.mark.covering(5)
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
 def test_compiled_rewards_are_those_of_the_function_bit_for_bit(problem: Problem) -> None:
     words = draws.words(7, np.arange(3000, dtype=np.uint64))

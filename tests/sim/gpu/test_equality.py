@@ -106,6 +106,7 @@ def test_consensus_with_few_and_many_arms(num_arms: int) -> None:
     check(problem, cb.Network.from_spec("star:9"), parse_policy("dec-ts"), 40)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_consensus_round_by_round(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on graphs that do not fit into shared memory."""
@@ -113,6 +114,7 @@ def test_consensus_round_by_round(graph: str, monkeypatch: pytest.MonkeyPatch) -
     check(GAUSSIAN, GRAPHS[graph], parse_policy("dec-ts"), 45)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -126,6 +128,7 @@ def test_central_totals(text: str) -> None:
     check(PROBLEMS["sites"], cb.Network.from_spec("cycle:37"), parse_policy(text), 50)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(
     "text",
     [
@@ -162,6 +165,7 @@ INDEX_FORMS: tuple[Index, ...] = (
 AGGREGATIONS = (StagedMixing(mixing_rounds=3), RunningConsensus(), LocalSums())
 
 
+@pytest.mark.covering(6)
 @pytest.mark.parametrize("at", range(len(INDEX_FORMS)), ids=lambda at: INDEX_FORMS[at].spelling)
 def test_every_index(at: int) -> None:
     """Each on one aggregation in turn; every program takes seconds to build."""
@@ -182,7 +186,7 @@ PROBLEMS: dict[str, cb.Problem] = {
 }
 
 
-@pytest.mark.covering
+@pytest.mark.covering(4)
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("text", ["dducb", "dec-ts"])
 def test_rewards_and_worlds(text: str, name: str) -> None:

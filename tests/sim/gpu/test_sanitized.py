@@ -26,6 +26,7 @@ def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(f"the C++ compiler has no undefined-behaviour sanitizer: {error}")
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(
     ("text", "is_large"),
     [
