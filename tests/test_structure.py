@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,11 @@ def asserted(tree: ast.AST) -> set[ast.AST]:
     return {inner for node in statements for inner in ast.walk(node)}
 
 
+@cache
+def parsed(path: Path) -> ast.AST:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def search(function: Search, skipped: tuple[str, ...]) -> dict[str, list[str]]:
     """Return offending lines by file, outside some folders."""
     found: dict[str, list[str]] = {}
@@ -142,7 +148,7 @@ def search(function: Search, skipped: tuple[str, ...]) -> dict[str, list[str]]:
         place = path.relative_to(PACKAGE).as_posix()
         if place.startswith(skipped):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         # A kernel may assert what the table of kernels guarantees: that decides nothing.
         fine = asserted(tree) if place.startswith("sim/cpu/") else set()
         lines = [ast.unparse(node) for node in function(tree) if node not in fine]

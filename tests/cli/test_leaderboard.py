@@ -55,15 +55,35 @@ def in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaderboard, "play", in_a_thread)
 
 
-def test_leaderboard(call: Call, tmp_path: Path) -> None:
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write a word in place of tables and figures."""
+
+    def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
+        (folder / "leaderboard.csv").write_text("played")
+        return "played"
+
+    monkeypatch.setattr(leaderboard, "deliver", deliver)
+
+
+def test_leaderboard(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deliver, delivered = leaderboard.deliver, []
+
+    def note(plan: Plan, done: Sweep, folder: Path) -> str:
+        delivered.append((plan, folder, deliver(plan, done, folder)))
+        return delivered[-1][-1]
+
+    monkeypatch.setattr(leaderboard, "deliver", note)
     outcome = call(*SMALL, "--seed", "3", "--out", str(tmp_path))
     assert (outcome.status, outcome.err) == (0, "")
-    plan = make_plan(["few-agents", "two-arms"], ["dducb"], 2, 3, 40)
-    done = leaderboard.play(plan, tmp_path)
-    assert outcome.out == leaderboard.deliver(plan, done, tmp_path) + "\n"
+    ((plan, folder, text),) = delivered
+    assert plan == make_plan(["few-agents", "two-arms"], ["dducb"], 2, 3, 40)
+    assert folder == tmp_path
+    assert outcome.out == text + "\n"
     assert outcome.out.endswith(f"written to {tmp_path}: {FILES}\n")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_interrupted_and_resumed(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +202,7 @@ def test_a_matrix_is_of_all_pairs(call: Call, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_other_settings_are_refused(call: Call, tmp_path: Path) -> None:
     assert call(*SMALL, "--out", str(tmp_path)).status == 0
     before = (tmp_path / "leaderboard.csv").read_bytes()

@@ -66,6 +66,10 @@ def test_the_command_finds_modules_in_the_current_folder(command: Command, tmp_p
     result = cb.Result.load(tmp_path / "out")
     assert result.policies == ["my_module:MyPolicy:constant=2"]
     assert result.meta["settings"]["problem"] == {"problem": "own", "means": [1.0, 0.0]}
+
+
+@pytest.mark.slow
+def test_experiments_find_modules_in_the_current_folder(command: Command, tmp_path: Path) -> None:
     fewer = EXPERIMENT.replace(', "gossip-ts"', "").partition("[problems.mine]")[0]
     (tmp_path / "e.toml").write_text(fewer.format("my_module"))
     done = command("run", "e.toml", "--out", "swept", "--workers", "1")
