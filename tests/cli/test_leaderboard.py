@@ -56,30 +56,33 @@ def in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write a word in place of tables and figures."""
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """Write a word in place of tables and figures; return of what."""
+    plans = []
 
     def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
+        assert len(done.results) == len(list((folder / "cells").iterdir()))
+        plans.append(plan)
         (folder / "leaderboard.csv").write_text("played")
-        return "played"
+        return f"played into {folder}"
 
     monkeypatch.setattr(leaderboard, "deliver", deliver)
+    return plans
 
 
-def test_leaderboard(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    deliver, delivered = leaderboard.deliver, []
+def test_leaderboard(call: Call, tmp_path: Path, undrawn: list[Plan]) -> None:
+    outcome = call(*SMALL, "--seed", "3", "--out", str(tmp_path))
+    assert outcome == (0, f"played into {tmp_path}\n", "")
+    assert undrawn == [make_plan(["few-agents", "two-arms"], ["dducb"], 2, 3, 40)]
 
-    def note(plan: Plan, done: Sweep, folder: Path) -> str:
-        delivered.append((plan, folder, deliver(plan, done, folder)))
-        return delivered[-1][-1]
 
-    monkeypatch.setattr(leaderboard, "deliver", note)
+@pytest.mark.slow
+def test_a_leaderboard_is_drawn(call: Call, tmp_path: Path) -> None:
     outcome = call(*SMALL, "--seed", "3", "--out", str(tmp_path))
     assert (outcome.status, outcome.err) == (0, "")
-    ((plan, folder, text),) = delivered
-    assert plan == make_plan(["few-agents", "two-arms"], ["dducb"], 2, 3, 40)
-    assert folder == tmp_path
-    assert outcome.out == text + "\n"
+    plan = make_plan(["few-agents", "two-arms"], ["dducb"], 2, 3, 40)
+    done = leaderboard.play(plan, tmp_path)
+    assert outcome.out == leaderboard.deliver(plan, done, tmp_path) + "\n"
     assert outcome.out.endswith(f"written to {tmp_path}: {FILES}\n")
 
 
