@@ -180,6 +180,15 @@ def test_reward_families_in_short(call: Call, tmp_path: Path) -> None:
     assert "'x'" in message
 
 
+@pytest.mark.parametrize("option", ["means", "sigma"])
+def test_arms_are_given_in_one_way(call: Call, tmp_path: Path, option: str) -> None:
+    outcome = call(
+        "simulate", "--graph", "cycle:4", "--policy", "dducb", "--out", str(tmp_path / "out"),
+        f"--{option}", "1", "--problem", "bernoulli:means=0.5,0.4x5",
+    )  # fmt: skip
+    assert f"--{option} and --problem" in refused(outcome)
+
+
 def test_a_horizon_beyond_all_numbers_is_refused(call: Call, tmp_path: Path) -> None:
     arguments = ("--policy", "dducb", "--horizon", "1e30", "--out", str(tmp_path / "out"))
     message = refused(call("simulate", *SMALL[:4], *arguments))

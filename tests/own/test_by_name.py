@@ -74,15 +74,3 @@ def test_experiments_find_modules_in_the_current_folder(command: Command, tmp_pa
     (tmp_path / "e.toml").write_text(fewer.format("my_module"))
     done = command("run", "e.toml", "--out", "swept", "--workers", "1")
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.covering(1)
-@pytest.mark.parametrize("option", ["means", "sigma"])
-def test_arms_are_given_in_one_way(command: Command, option: str) -> None:
-    done = command(
-        "simulate", "--graph", "cycle:4", "--policy", "dducb", "--out", "out", f"--{option}", "1",
-        "--problem", "bernoulli:means=0.5,0.4x5",
-    )  # fmt: skip
-    assert done.returncode == 2
-    sentence = f"--{option} and --problem"
-    assert sentence in " ".join(done.stderr.split())
