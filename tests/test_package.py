@@ -19,10 +19,15 @@ HEAVY = ("numpy", "scipy", "networkx", "numba", "xarray", "h5py", "matplotlib", 
 STABLE = ("DDUCB", "GaussianBandit", "BernoulliBandit", "Network", "Result", "simulate")
 
 
-def loaded_by(statement: str) -> set[str]:
-    code = f"import sys; {statement}; print(*{{name.split('.')[0] for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+def loaded_by(*statements: str) -> list[set[str]]:
+    """Return what a process has loaded after each of some statements."""
+    code = ["import sys"]
+    for statement in statements:
+        code += [statement, "print(*{name.split('.')[0] for name in sys.modules})"]
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(code)], capture_output=True, text=True, check=True
+    )
+    return [set(line.split()) for line in done.stdout.splitlines()]
 
 
 def test_public_names_resolve() -> None:
@@ -51,22 +56,26 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_the_package_loads_no_library() -> None:
-    assert not loaded_by("import coopbandits; dir(coopbandits)") & set(HEAVY)
+    (loaded,) = loaded_by("import coopbandits; dir(coopbandits)")
+    assert not loaded & set(HEAVY)
 
 
 def test_a_command_loads_what_takes_time_only_where_it_is_used() -> None:
     """Such as networkx for graphs that it makes, and matplotlib where something is drawn."""
-    command = "import coopbandits.cli.simulations as one; one.Network.from_spec('grid:2x3')"
-    loaded = loaded_by(command)
-    assert {"scipy", "xarray"} <= loaded
-    assert not loaded & {"networkx", "matplotlib", "numba"}
-    assert "networkx" in loaded_by(f"{command}; one.Network.from_spec('barbell:3,1')")
-    joined = "import threading; [t.join() for t in threading.enumerate()[1:]]"
-    assert "matplotlib" in loaded_by(f"{command}; one.load_meanwhile(); {joined}")
+    at_first, with_a_graph, meanwhile = loaded_by(
+        "import coopbandits.cli.simulations as one; one.Network.from_spec('grid:2x3')",
+        "one.Network.from_spec('barbell:3,1')",
+        "one.load_meanwhile(); import threading; [t.join() for t in threading.enumerate()[1:]]",
+    )
+    assert {"scipy", "xarray"} <= at_first
+    assert not at_first & {"networkx", "matplotlib", "numba"}
+    assert "networkx" in with_a_graph
+    assert not with_a_graph & {"matplotlib", "numba"}
+    assert "matplotlib" in meanwhile
 
 
 def test_an_agent_needs_numpy_alone() -> None:
-    loaded = loaded_by("import coopbandits; coopbandits.DDUCB; import coopbandits.core")
+    (loaded,) = loaded_by("import coopbandits; coopbandits.DDUCB; import coopbandits.core")
     assert "numpy" in loaded
     assert not loaded & (set(HEAVY) - {"numpy"})
 
@@ -97,7 +106,8 @@ def test_names_of_the_fleet(name: str) -> None:
     assert value.__name__ == name
     assert value is getattr(coopbandits.fleet, name)
     agent = {"numpy"} if name == "LocalAgent" else set()
-    assert loaded_by(f"import coopbandits; coopbandits.{name}") & {"numpy", *HEAVY} == agent
+    (loaded,) = loaded_by(f"import coopbandits; coopbandits.{name}")
+    assert loaded & {"numpy", *HEAVY} == agent
 
 
 @pytest.mark.parametrize("statement", ["coopbandits.Client", "from coopbandits import LocalAgent"])
@@ -112,7 +122,8 @@ def test_without_the_extra_a_sentence_says_what_to_install(statement: str) -> No
 
 
 def test_a_star_import_works_without_the_extra() -> None:
-    assert "xarray" in loaded_by("sys.modules['msgspec'] = None; from coopbandits import *")
+    (loaded,) = loaded_by("sys.modules['msgspec'] = None; from coopbandits import *")
+    assert "xarray" in loaded
 
 
 def test_an_unknown_name_of_the_fleet_is_an_attribute_error() -> None:

@@ -71,6 +71,11 @@ def test_wrk_makes_choices_and_hands_in_their_rewards() -> None:
     assert found.requests > 100
     assert 0.5 < found.seconds < 3.0
     assert 0.0 < found.p50 <= found.p99
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+def test_wrk_loads_a_server_that_does_nothing() -> None:
     with hello() as server:
         assert server is not None
         assert saturate(server, 4, 1.0, "/").requests > 100

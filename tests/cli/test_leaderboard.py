@@ -55,7 +55,29 @@ def in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leaderboard, "play", in_a_thread)
 
 
-def test_leaderboard(call: Call, tmp_path: Path) -> None:
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """Write a word in place of tables and figures; return of what."""
+    plans = []
+
+    def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
+        assert len(done.results) == len(list((folder / "cells").iterdir()))
+        plans.append(plan)
+        (folder / "leaderboard.csv").write_text("played")
+        return f"played into {folder}"
+
+    monkeypatch.setattr(leaderboard, "deliver", deliver)
+    return plans
+
+
+def test_leaderboard(call: Call, tmp_path: Path, undrawn: list[Plan]) -> None:
+    outcome = call(*SMALL, "--seed", "3", "--out", str(tmp_path))
+    assert outcome == (0, f"played into {tmp_path}\n", "")
+    assert undrawn == [make_plan(["few-agents", "two-arms"], ["dducb"], 2, 3, 40)]
+
+
+@pytest.mark.slow
+def test_a_leaderboard_is_drawn(call: Call, tmp_path: Path) -> None:
     outcome = call(*SMALL, "--seed", "3", "--out", str(tmp_path))
     assert (outcome.status, outcome.err) == (0, "")
     plan = make_plan(["few-agents", "two-arms"], ["dducb"], 2, 3, 40)
@@ -64,6 +86,7 @@ def test_leaderboard(call: Call, tmp_path: Path) -> None:
     assert outcome.out.endswith(f"written to {tmp_path}: {FILES}\n")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_interrupted_and_resumed(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +205,7 @@ def test_a_matrix_is_of_all_pairs(call: Call, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_other_settings_are_refused(call: Call, tmp_path: Path) -> None:
     assert call(*SMALL, "--out", str(tmp_path)).status == 0
     before = (tmp_path / "leaderboard.csv").read_bytes()

@@ -89,9 +89,25 @@ def running_in(group: int) -> list[int]:
     return found
 
 
+SMALL = """
+from functools import partial
+from coopbandits.__main__ import main
+from coopbandits.demo import play
+play.GRAPH, play.make_supply = "cycle:3", partial(play.make_supply, count=4)
+main()
+"""
+
+
 @pytest.mark.plays
-def test_an_interrupt_ends_it_in_order(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "coopbandits", "demo", "--no-browser", "--out", str(tmp_path)]
+@pytest.mark.parametrize(
+    ("program", "agents"),
+    [(("-c", SMALL), 3), pytest.param(("-m", "coopbandits"), 6, marks=pytest.mark.slow)],
+    ids=["a small demo", "the demo"],
+)
+def test_an_interrupt_ends_it_in_order(
+    tmp_path: Path, program: tuple[str, str], agents: int
+) -> None:
+    command = [sys.executable, *program, "demo", "--no-browser", "--out", str(tmp_path)]
     environment = os.environ | {"TMPDIR": str(tmp_path / "temporary")}
     (tmp_path / "temporary").mkdir()
     with subprocess.Popen(
@@ -101,7 +117,7 @@ def test_an_interrupt_ends_it_in_order(tmp_path: Path) -> None:
         told = []
         for line in process.stdout:
             told.append(line)
-            if re.match(r" *\d+ s  6 of 6", line):
+            if re.match(rf" *\d+ s  {agents} of {agents}", line):
                 process.send_signal(signal.SIGINT)
                 break
         told += process.stdout.readlines()

@@ -108,6 +108,7 @@ def own_decisions(policy: Any, horizon: int, seed: int) -> tuple[DecisionLog, np
     return log, paid
 
 
+@pytest.mark.covering(25)
 @pytest.mark.parametrize("spelling", SETTINGS)
 def test_a_policy_that_is_replayed_on_its_own_run_repeats_it(spelling: str) -> None:
     """Rejected decisions leave no trace, and a round ends when all agents have pulled."""
@@ -156,6 +157,7 @@ def deviation(logs: list[DecisionLog], policy: str, network: str, truth: np.ndar
     return float(np.mean(off) / error)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", COUNT_ROUNDS)
 def test_replay_is_the_world_where_rounds_count(policy: str) -> None:
     truth = world(ARMS, "cycle:4", policy, 40, runs=25, engine="reference")

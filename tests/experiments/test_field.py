@@ -26,9 +26,11 @@ def field(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def shorten(field: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave two policies and one instance beside the field."""
+    """Leave two policies, two constants and one instance of each kind beside the field."""
     few = ("independent-ucb", "independent-ts")
     monkeypatch.setattr(field, "FIELD", field.FIELD._replace(policies=few))
+    monkeypatch.setattr(field, "GRID", (field.GRID[0], field.COMMON))
+    monkeypatch.setattr(field, "TUNING", field.TUNING[:1])
     alone = field.PRECONDITIONS[0]._replace(policies=few)
     monkeypatch.setattr(field, "PRECONDITIONS", (alone,))
 

@@ -78,6 +78,7 @@ def test_what_is_written_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [float(row[3]) for row in rows[1:5]] == outcome.series[0].values.ravel().tolist()
     assert (tmp_path / "tiny.png").stat().st_size > 1000
     assert "<svg" in (tmp_path / "tiny.svg").read_text()
+    monkeypatch.setattr("coopbandits.experiments.gallery.run.write", lambda *drawn: None)
     # The executor is shut down and would refuse, but nothing is left to play.
     again = run_gallery("tiny", 2, 3, tmp_path, executor, progress=False)
     assert str(again) == str(outcome)
@@ -101,6 +102,7 @@ def test_how_long_it_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_regret_per_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     per_agent = Entry(TINY.question, TINY.xlabel, TINY.points, PER_AGENT)
+    monkeypatch.setattr("coopbandits.experiments.gallery.run.write", lambda *drawn: None)
     for name, entry in {"total": TINY, "share": per_agent}.items():
         monkeypatch.setitem(ENTRIES, name, entry)
     with ThreadPoolExecutor(1) as executor:

@@ -111,6 +111,7 @@ def test_a_client_needs_no_library_of_ours(tmp_path: Path) -> None:
     assert run(NOT_FOR_CLIENTS, CLIENT, folder=tmp_path) == ("asked\n", "")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("command", ["simulate", "graphs", "reproduce", "leaderboard"])
 def test_commands_of_the_simulator_say_what_to_install(tmp_path: Path, command: str) -> None:
     out, error = run(ONLY_SIMULATIONS, COMMAND, command, folder=tmp_path)

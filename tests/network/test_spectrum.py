@@ -53,12 +53,13 @@ def test_grids_have_their_closed_form(rows: int, columns: int) -> None:
     assert gap == pytest.approx(grid_gap(rows, columns), rel=1e-8)
 
 
-def test_hypercubes_by_lanczos_have_their_closed_form() -> None:
-    matrix = Network(nx.hypercube_graph(11)).matrix
+@pytest.mark.parametrize("bits", [9, pytest.param(11, marks=pytest.mark.slow)])
+def test_hypercubes_by_lanczos_have_their_closed_form(bits: int) -> None:
+    matrix = Network(nx.hypercube_graph(bits)).matrix
     found = lanczos_spectrum(matrix)
     assert found is not None
-    assert found.upper_gap == pytest.approx(2 / 12, rel=1e-8)
-    assert found.lower_gap == pytest.approx(2 / 12, rel=1e-8)
+    assert found.upper_gap == pytest.approx(2 / (bits + 1), rel=1e-8)
+    assert found.lower_gap == pytest.approx(2 / (bits + 1), rel=1e-8)
 
 
 @pytest.mark.parametrize("size", [700, 5000])
@@ -99,6 +100,7 @@ def test_the_lower_end_decides_in_a_large_bipartite_graph() -> None:
     assert found.upper_gap == pytest.approx(1 - kept, rel=1e-2)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("weights", ["max-degree", "metropolis"])
 @pytest.mark.parametrize(
     "spec",

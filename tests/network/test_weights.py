@@ -6,7 +6,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -45,6 +45,7 @@ def test_built_matrices_are_gossip_matrices(graph: Any, weights: str) -> None:
     assert 0.0 < network.spectral_gap <= 1.0
 
 
+@settings(max_examples=30)  # three networks each
 @given(connected_graphs())
 def test_a_built_matrix_is_accepted_as_a_callers_own(graph: Any) -> None:
     built = Network(graph, "metropolis")

@@ -66,19 +66,11 @@ def test_the_command_finds_modules_in_the_current_folder(command: Command, tmp_p
     result = cb.Result.load(tmp_path / "out")
     assert result.policies == ["my_module:MyPolicy:constant=2"]
     assert result.meta["settings"]["problem"] == {"problem": "own", "means": [1.0, 0.0]}
+
+
+@pytest.mark.slow
+def test_experiments_find_modules_in_the_current_folder(command: Command, tmp_path: Path) -> None:
     fewer = EXPERIMENT.replace(', "gossip-ts"', "").partition("[problems.mine]")[0]
     (tmp_path / "e.toml").write_text(fewer.format("my_module"))
     done = command("run", "e.toml", "--out", "swept", "--workers", "1")
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.covering(1)
-@pytest.mark.parametrize("option", ["means", "sigma"])
-def test_arms_are_given_in_one_way(command: Command, option: str) -> None:
-    done = command(
-        "simulate", "--graph", "cycle:4", "--policy", "dducb", "--out", "out", f"--{option}", "1",
-        "--problem", "bernoulli:means=0.5,0.4x5",
-    )  # fmt: skip
-    assert done.returncode == 2
-    sentence = f"--{option} and --problem"
-    assert sentence in " ".join(done.stderr.split())

@@ -18,6 +18,8 @@ FLAGS = [
 ]  # fmt: skip
 PATIENCE = 120_000
 """Milliseconds for one step of the browser: a busy machine is no fault of a page."""
+HEIGHT = 900
+EMPTY = "about:blank"
 
 # How far the page is wider than its window, how its text stands out, and images that are missing.
 LAYOUT = r"""() => {
@@ -38,35 +40,63 @@ LAYOUT = r"""() => {
 
 
 class Browser:
-    """Opens tabs, each with a session of its own."""
+    """Opens pages in one tab, or in tabs with a session of their own."""
 
-    def __init__(self, started: Any) -> None:
-        self.started = started
+    def __init__(self, started: Any, error: type[Exception]) -> None:
+        self.started, self._error = started, error
         self.complaints: list[str] = []
+        self._kept: Any = None
 
-    def open(self, address: str, **more: Any) -> Any:
-        """Return a tab with the page of an address, which is all that it may ask."""
-        tab = self.tab(address.partition("#")[0], **more)
-        tab.goto(address)
-        return tab
+    def open(self, address: str, *, width: int = 1280, theme: str = "light") -> Any:
+        """Return a tab with the page of an address, which is all that it may ask.
+
+        Later pages reuse the tab, emptied: a new tab is a new process, which takes thrice as long.
+        """
+        home = address.partition("#")[0]
+        self._empty()
+        if self._kept is None:
+            self._kept = self.tab(home, width=width, theme=theme)
+        else:
+            self._kept.set_viewport_size({"width": width, "height": HEIGHT})
+            self._kept.emulate_media(color_scheme=theme)
+            self._allow(self._kept, home)
+        self._kept.goto(address)
+        return self._kept
 
     def tab(self, home: str, *, width: int = 1280, theme: str = "light", **more: Any) -> Any:
         """Return an empty tab that may ask for what is at an address or below it."""
         context = self.started.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=theme, **more
+            viewport={"width": width, "height": HEIGHT}, color_scheme=theme, **more
         )
         tab = context.new_page()
         tab.set_default_timeout(PATIENCE)
         tab.on("console", self._console)
         tab.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        tab.route("**/*", lambda route: self._route(route, home))
+        self._allow(tab, home)
         return tab
 
     def close_tabs(self) -> None:
         """Close all tabs, whose servers may be gone, and forget what they complained about."""
+        self._empty()
         for context in self.started.contexts:
-            context.close()
+            if self._kept is None or context is not self._kept.context:
+                context.close()
         self.complaints.clear()
+
+    def _empty(self) -> None:
+        """Take the kept tab to an empty page without a past, or drop it where that fails."""
+        if self._kept is None or self._kept.url == EMPTY:
+            return
+        try:
+            self._kept.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+            self._kept.unroute("**/*")
+            self._kept.goto(EMPTY)
+        except self._error:
+            self._kept.context.close()
+            self._kept = None
+
+    def _allow(self, tab: Any, home: str) -> None:
+        tab.route("**/*", lambda route: self._route(route, home))
 
     def _console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
@@ -88,7 +118,7 @@ def chromium() -> Iterator[Browser]:
         pytest.skip("there is no chromium to open the page with; install Debian's package")
     with playwright.sync_playwright() as started:
         launched = started.chromium.launch(executable_path=BROWSER, args=FLAGS, timeout=PATIENCE)
-        yield Browser(launched)
+        yield Browser(launched, playwright.Error)
         launched.close()
 
 

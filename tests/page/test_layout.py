@@ -86,6 +86,7 @@ WRITTEN = """
 """
 
 
+@pytest.mark.covering(1)  # the narrow one, where names have the least room
 @pytest.mark.parametrize("width", [390, 1280])
 def test_names_do_not_lie_on_each_other(browser: Browser, width: int) -> None:
     with serving(PageServer(MadeUpFleet(agents=20).events)) as server:

@@ -119,7 +119,7 @@ def test_a_policy_and_an_agent_are_chosen(browser: Browser, address: str) -> Non
     assert browser.complaints == []
 
 
-@pytest.mark.covering(1)
+@pytest.mark.covering(1)  # the page of a fleet is tried in the other theme
 @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
 def test_both_themes_at_both_widths(browser: Browser, address: str, theme: str, width: int) -> None:
     tab = opened(browser, address, theme=theme, width=width)

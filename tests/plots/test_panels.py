@@ -13,6 +13,7 @@ def panel(title: str, names: str = "ab", **more: object) -> Panel:
     return Panel(title, [Curve(name, X, X) for name in names], **more)  # type: ignore[arg-type]  # any settings
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(("amount", "shape"), [(1, (1, 1)), (2, (1, 2)), (3, (2, 2)), (4, (2, 2))])
 def test_panels_stand_in_rows_of_two(amount: int, shape: tuple[int, int]) -> None:
     figure = panel_figure([panel(f"panel {i}") for i in range(amount)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coopbandits as cb
@@ -65,6 +65,7 @@ def test_a_slip_gets_one_sentence(name: str, given_as: Any, words: str) -> None:
     assert "\n" not in str(refusal.value)
 
 
+@settings(max_examples=40)
 @given(st.sampled_from(["drift", "sites", "subsets"]), st.text(max_size=30))
 def test_any_text_is_read_or_refused_in_one_sentence(name: str, text: str) -> None:
     try:

@@ -38,7 +38,7 @@ def test_results_onto_given_axes(tmp_path: Path) -> None:
 
 def test_a_figure_that_was_drawn_before_is_not_drawn_again(tmp_path: Path) -> None:
     """The report is the same, byte for byte, and has what it was given."""
-    result = made(policies=("dducb", "tree-ts"))
+    result = made(policies=("dducb",))
     result.plot(path=tmp_path / "regret.svg")
     drawn = (tmp_path / "regret.svg").read_bytes()
     anew = result.report(tmp_path / "anew.html").read_text()

@@ -49,7 +49,8 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("size", [0, 1000])
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("size", [1000, 0])
 def test_quota(make: Make, tmp_path: Path, size: int) -> None:
     make().save(tmp_path)
     make().plot(path=tmp_path / "regret.png")

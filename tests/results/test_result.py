@@ -217,6 +217,7 @@ def test_report_is_one_page_that_needs_nothing_else(make: Make, tmp_path: Path) 
     assert [path.name for path in target.parent.iterdir()] == ["report.html"]
 
 
+@pytest.mark.slow  # the fast tier compares reports with and without a drawn figure
 def test_report_is_the_same_text_twice(make: Make, tmp_path: Path) -> None:
     make().report(tmp_path / "a.html")
     make().report(tmp_path / "b.html")

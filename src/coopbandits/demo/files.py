@@ -83,8 +83,10 @@ def backups(modules: Iterable[bytes]) -> Iterator[bytes]:
     more = iter(modules)
     while True:
         kept: list[bytes] = []
-        while sum(len(zlib.compress(module)) for module in kept) < NIGHT_BYTES:
+        size = 0
+        while size < NIGHT_BYTES:
             kept.append(next(more))
+            size += len(zlib.compress(kept[-1]))
         yield b"".join(zipped([*kept, next(more)[:EXCHANGED]]) for _ in range(NIGHTS))
 
 

@@ -37,6 +37,7 @@ from coopbandits.plots import (
     figure_bytes,
     html_page,
     score_figure,
+    svg,
     traffic_figure,
 )
 from coopbandits.plots.scores import short
@@ -102,13 +103,15 @@ def deliver(plan: Plan, done: Sweep, folder: Path) -> str:
     scores = score(plan, done.results)
     groups = list(group(plan, scores))
     files = {"leaderboard.csv": as_csv(scores).encode("utf-8")}
-    figures = [draw(part) for part in groups]
-    for part, figure in zip(groups, figures, strict=True):
+    drawings = []
+    for part in groups:
+        figure, name = draw(part), FILES[part.yardstick]
         for kind in ("svg", "png"):
-            files[f"{FILES[part.yardstick]}.{kind}"] = figure_bytes(figure, kind)
+            files[f"{name}.{kind}"] = figure_bytes(figure, kind)
+        drawings.append(svg(figure, files[f"{name}.svg"]))
     for kind in ("svg", "png"):
         files[f"traffic.{kind}"] = figure_bytes(draw_traffic(groups[0]), kind)
-    files["leaderboard.html"] = _page(plan, groups, figures).encode("utf-8")
+    files["leaderboard.html"] = _page(plan, groups, drawings).encode("utf-8")
     write_files({folder / name: content for name, content in files.items()})
     return f"{as_text(plan, groups)}\n\nwritten to {folder}: {', '.join(files)}"
 
@@ -282,9 +285,9 @@ def draw_traffic(part: Group) -> Figure:
     )
 
 
-def _page(plan: Plan, groups: Sequence[Group], figures: Sequence[Figure]) -> str:
+def _page(plan: Plan, groups: Sequence[Group], drawings: Sequence[str]) -> str:
     leads = [_lead(plan, part) for part in groups]
-    sections = [Section("", figures=list(zip(leads, figures, strict=True)))]
+    sections = [Section("", figures=list(zip(leads, drawings, strict=True)))]
     for lead, part in zip(leads, groups, strict=True):
         rows = [HEADER, *map(_standing_row, part.standings)]
         sections.append(Section(lead, tables=[Table(rows, left=(1,))]))

@@ -101,12 +101,6 @@ def test_bad_input_leaves_nothing_behind(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_wrong_oracle_is_noticed(small: Reproduction, folder: Path) -> None:
-    wrong = {"cycle-100": {"dducb": (1.0, 0.1)}}
-    found = reproduce(folder, ["cycle-100"], check=True, oracle=wrong, **SMALL)
-    assert not found.agrees
-
-
 def test_the_example_file_has_the_same_cells() -> None:
     """All but the line whose policy hangs on the graph; silent lines are played on one graph."""
     lines = [line for line in LINES if line.key != "unaccelerated"]
@@ -139,7 +133,7 @@ def test_a_sweep_gives_the_same_numbers(small: Reproduction, tmp_path: Path, pla
         assert np.array_equal(result.regret.isel(policy=0), expected)
 
 
-def test_the_audit_is_run_when_asked_for(
+def test_a_wrong_oracle_is_noticed_and_an_audit_is_run_when_asked_for(
     small: Reproduction, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[Any, ...]] = []
@@ -149,6 +143,10 @@ def test_the_audit_is_run_when_asked_for(
         return ["finding"]
 
     monkeypatch.setattr("coopbandits.experiments.audit.run_audit", run_audit)
+    assert small.agrees
     assert small.audit == ()
-    assert reproduce(folder, ["cycle-100"], audit=True, **SMALL).audit == run_audit()
+    wrong = {"cycle-100": {"dducb": (1.0, 0.1)}}
+    found = reproduce(folder, ["cycle-100"], check=True, oracle=wrong, audit=True, **SMALL)
+    assert not found.agrees
+    assert found.audit == run_audit()
     assert asked == [(RUNS, 5, HORIZON, False), ()]

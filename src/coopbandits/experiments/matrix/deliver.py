@@ -26,7 +26,7 @@ from coopbandits.experiments.matrix.grid import Grid, make_grid, rows_played
 from coopbandits.experiments.matrix.plan import Matrix
 from coopbandits.experiments.scores import Score, score
 from coopbandits.experiments.suite import Scenario
-from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure
+from coopbandits.plots import Section, Table, figure_bytes, html_page, score_figure, svg
 from coopbandits.plots.scores import MISSING, short
 from coopbandits.plots.writing import write_files
 from coopbandits.problems import make_problem
@@ -90,12 +90,14 @@ def deliver(plan: Matrix, done: Sweep, folder: Path) -> str:
     """Write table, figures and page of a complete matrix; return it as text."""
     scores = score(plan, done.results)
     parts = list(split(plan, scores))
-    figures = [draw(part) for part in parts]
     files = {"matrix.csv": as_csv(plan, scores).encode("utf-8")}
-    for part, figure in zip(parts, figures, strict=True):
+    drawings = []
+    for part in parts:
+        figure, name = draw(part), KINDS[part.kind][0]
         for ending in ("svg", "png"):
-            files[f"{KINDS[part.kind][0]}.{ending}"] = figure_bytes(figure, ending)
-    files["matrix.html"] = _page(plan, parts, figures).encode("utf-8")
+            files[f"{name}.{ending}"] = figure_bytes(figure, ending)
+        drawings.append(svg(figure, files[f"{name}.svg"]))
+    files["matrix.html"] = _page(plan, parts, drawings).encode("utf-8")
     write_files({folder / name: content for name, content in files.items()})
     return f"{as_text(plan, parts)}\n\nwritten to {folder}: {', '.join(files)}"
 
@@ -214,9 +216,9 @@ def draw(part: Part) -> Figure:
     )
 
 
-def _page(plan: Matrix, parts: Sequence[Part], figures: Sequence[Figure]) -> str:
+def _page(plan: Matrix, parts: Sequence[Part], drawings: Sequence[str]) -> str:
     sections = []
-    for part, figure in zip(parts, figures, strict=True):
+    for part, drawing in zip(parts, drawings, strict=True):
         tables = [
             Table(share_rows(part), "Which part matters"),
             Table(worst_rows(part.grid), WORST.capitalize()),
@@ -225,7 +227,7 @@ def _page(plan: Matrix, parts: Sequence[Part], figures: Sequence[Figure]) -> str
             if effects is not None:
                 caption = f"Effects among {among}: scores, times the average part's"
                 tables.append(Table(effect_rows(effects), caption, left=(0, 2)))
-        sections.append(Section(part.title, figures=[(_lead(plan, part), figure)], tables=tables))
+        sections.append(Section(part.title, figures=[(_lead(plan, part), drawing)], tables=tables))
     for part in parts:
         for scenario in part.scenarios:
             rows = [row for row in part.scores if row.scenario == scenario.name]
