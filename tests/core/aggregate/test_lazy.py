@@ -62,8 +62,15 @@ def test_without_laziness_nothing_is_new(kind: str) -> None:
 
 
 @pytest.mark.plays
-@pytest.mark.parametrize("loss", [0.0, 0.3])
-@pytest.mark.parametrize("lazy", [0.1, 0.5])
+@pytest.mark.parametrize(
+    ("lazy", "loss"),
+    [
+        (0.1, 0.3),
+        (0.5, 0.0),
+        pytest.param(0.1, 0.0, marks=pytest.mark.slow),
+        pytest.param(0.5, 0.3, marks=pytest.mark.slow),
+    ],
+)
 def test_a_flood_knows_nearly_all_pulls_and_sends_few_messages(lazy: float, loss: float) -> None:
     agents, pulls, values, messages = play("flood", lazy, loss=loss)
     for _ in range(20):  # nobody pulls; what is on its way arrives

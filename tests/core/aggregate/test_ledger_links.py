@@ -107,7 +107,10 @@ class Far(Schedule):
         return self.rounds
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 6])
+@pytest.mark.parametrize(
+    "rounds",
+    [1, 6, pytest.param(0, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)],
+)
 def test_answers_that_are_always_late_are_no_sign_of_a_broken_link(rounds: int) -> None:
     world = Followed(GRAPHS["path-4"], 3 * YOUNG)
     for _ in range(3 * YOUNG):

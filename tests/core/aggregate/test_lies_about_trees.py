@@ -130,7 +130,7 @@ def in_turns(who: int, world: Den[TreeSumsMachine]) -> Vector | None:
 LIES = (at_the_bound, frozen_beat, far_away, more_and_more_rarely, in_turns)
 
 
-@pytest.mark.covering(3)
+@pytest.mark.covering(2)
 @pytest.mark.plays
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)
@@ -152,7 +152,7 @@ def test_trees_are_exact_again_once_a_liar_has_gone(graph: str, lie: Any) -> Non
     assert world.refused == []
 
 
-@pytest.mark.covering(1)
+@pytest.mark.slow
 @pytest.mark.plays
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_two_liars_who_take_turns_are_forgotten_too(graph: str) -> None:

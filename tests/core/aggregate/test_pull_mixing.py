@@ -18,7 +18,7 @@ from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents, expon
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
 
-REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=12, deadline=None, derandomize=True, database=None)
 
 
 def test_a_round_by_hand() -> None:

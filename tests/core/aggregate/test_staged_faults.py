@@ -81,6 +81,7 @@ def mean_error(rate: float, schedules: int, *, accelerated: bool) -> float:
     )
 
 
+@pytest.mark.slow
 def test_unguarded_acceleration_blows_up() -> None:
     """The numbers of the specification: 0.03, 0.4, 98 and 10⁵, where plain mixing has 7 to 10."""
     assert mean_error(0.0, 1, accelerated=True) == pytest.approx(0.03, abs=0.002)
@@ -104,7 +105,7 @@ def test_agents_do_not_blow_up(rate: float, most: float) -> None:
 
 
 @pytest.mark.plays
-@pytest.mark.parametrize("rate", [0.2, 0.5])
+@pytest.mark.parametrize("rate", [0.5, pytest.param(0.2, marks=pytest.mark.slow)])
 def test_one_way_loss_costs_less_than_half_more_than_plain_mixing(rate: float) -> None:
     lost = outages(50, rate, key=0, one_way=True)
     y = through_agents(lost, DDUCB(mixing_rounds=STEPS))
@@ -277,6 +278,7 @@ def test_diagnostics_count_what_happened() -> None:
     assert not any(staged(agents[3]).diagnostics.values())
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("variant", SOME)
 def test_a_restart_amid_losses_changes_nothing(variant: str) -> None:
     policy, matrix = VARIANTS[variant], gossip_matrix(GRAPHS[GRAPH])
@@ -392,7 +394,7 @@ def pulls_of_best(policy: Policy, lost: Callable[[int], Lost]) -> tuple[int, lis
 
 
 @pytest.mark.plays
-@pytest.mark.parametrize("one_way", [False, True])
+@pytest.mark.parametrize("one_way", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_dducb_plays_well_with_one_message_in_five_lost(one_way: bool) -> None:
     lost = outages(8, 0.2, 1, one_way=one_way)
     found, agents = pulls_of_best(DDUCB(), lost)

@@ -83,6 +83,7 @@ def naive(P: Any, rewards: Any, constant: float, rounds: int) -> list[list[int]]
     return rows
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("graph", ["cycle-5", "star-6", "grid-2x4", "complete-6"])
 @pytest.mark.parametrize("constant", [12.0, 0.2])
 def test_dec_ucb_plays_what_the_equations_say(graph: str, constant: float) -> None:

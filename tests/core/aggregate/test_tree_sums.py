@@ -22,7 +22,7 @@ from coopbandits.core.statistic import ArmSums
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
 
-REPEATABLE = settings(max_examples=20, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=12, deadline=None, derandomize=True, database=None)
 
 
 def message(payload: list[float], root: float, beat: int, dist: float, bond: int) -> Vector:
