@@ -122,7 +122,7 @@ def test_a_lazy_agent_goes_on_where_it_was_exported(kind: str) -> None:
 def test_lazy_policies_keep_the_contract(policy: str) -> None:
     found = cb.parse_policy(policy)
     assert isinstance(found, cb.Policy)
-    check_policy(found, num_arms=2, rounds=10)
+    check_policy(found, num_arms=2, rounds=6)
 
 
 @pytest.mark.parametrize("lazy", [-0.1, math.nan, math.inf, "much", True])

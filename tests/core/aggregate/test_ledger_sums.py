@@ -71,7 +71,7 @@ def test_lost_memories_make_no_pull_count_twice(
             world.step(schedule)
 
 
-@given_in_tiers(6, 15, graphs(), schedules)
+@given_in_tiers(4, 15, graphs(), schedules)
 def test_neighbours_that_come_and_go_make_no_pull_count_twice_and_lose_none(
     graph: nx.Graph[Any], schedule: Schedule
 ) -> None:
@@ -180,6 +180,7 @@ STATISTICS: dict[str, Statistic] = {
 }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("kind", STATISTICS)
 def test_any_statistic_is_entered_whole(kind: str) -> None:
     """Every register of every pull, whatever it adds up; messages get lost meanwhile."""

@@ -66,7 +66,7 @@ def lied_to(name: str, graph: str, lie: Averages) -> Den[Any]:
     return world
 
 
-@pytest.mark.covering(3)
+@pytest.mark.covering(2)
 @pytest.mark.plays
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)

@@ -25,7 +25,7 @@ from .estimates import (
     words,
 )
 
-REPEATABLE = settings(max_examples=50, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 WITHOUT_PRIOR = {
     "ucb", "inflated-ucb", "ucl", "kl-ucb", "moss", "epsilon-greedy", "elimination", "robust-ucb",
 }  # fmt: skip
