@@ -121,6 +121,7 @@ def test_sums_are_exact_by_age_through_a_crash_with_open_tickets(policy: str) ->
     assert fleet.refusals() == 0
 
 
+@pytest.mark.covering(1)
 @exact
 def test_what_switched_is_learned_since_the_old_is_forgotten(policy: str) -> None:
     fleet = Fleet(policy)

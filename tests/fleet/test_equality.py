@@ -36,7 +36,7 @@ from tests.torture.schedule import START
 
 pytestmark = pytest.mark.plays
 
-SEED, HORIZON = 3, 80
+SEED, HORIZON = 3, 45
 MEANS = [1.0, 0.8, 0.7, 0.5]
 Arms = NDArray[np.int64]
 GRAPHS: dict[str, nx.Graph[int]] = {

@@ -81,6 +81,7 @@ def cuts(server: Server) -> dict[str, int]:
     return dict(server.api.meter.cuts)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("data", [b"", b"GET /rea", ASK, HEAD + b"content-length: 9\r\n\r\n{"])
 def test_idle_connections_however_many_keep_nobody_out(data: bytes, loop: Any) -> None:
@@ -115,6 +116,7 @@ def test_connections_that_only_shake_hands_make_room_too(tmp_path: Any) -> None:
         assert len(server._connections) <= 5
 
 
+@pytest.mark.covering(4)
 @pytest.mark.parametrize(
     ("start", "piece"),
     [

@@ -137,8 +137,9 @@ def test_gunicorn_with_preload_gets_every_receipt_right_for_a_minute() -> None:
     print(f"\n{len(load.rewards)} requests in a minute, all receipts right")
 
 
-def test_uvicorn_gets_every_receipt_right() -> None:
-    hold(UVICORN, "checking:asgi", 3.0)
+@pytest.mark.parametrize("seconds", [0.5, pytest.param(3.0, marks=pytest.mark.slow)])
+def test_uvicorn_gets_every_receipt_right(seconds: float) -> None:
+    hold(UVICORN, "checking:asgi", seconds)
 
 
 @pytest.mark.parametrize(

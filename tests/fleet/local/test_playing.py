@@ -105,9 +105,16 @@ def test_eight_agents_learn_the_best_arm(tmp_path: Path) -> None:
     assert agents_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("policy", ["flood-ts", pytest.param("tree-ts", marks=pytest.mark.slow)])
-def test_kills_lose_nothing(tmp_path: Path, policy: str) -> None:
-    settings = make_settings("path:3", "0.6,0.5", policy=policy, seconds=120.0)
+@pytest.mark.parametrize(
+    ("graph", "policy"),
+    [
+        ("path:2", "flood-ts"),
+        pytest.param("path:3", "flood-ts", marks=pytest.mark.slow),
+        pytest.param("path:3", "tree-ts", marks=pytest.mark.slow),
+    ],
+)
+def test_kills_lose_nothing(tmp_path: Path, graph: str, policy: str) -> None:
+    settings = make_settings(graph, "0.6,0.5", policy=policy, seconds=120.0)
     require_counted_once(asyncio.run(through_kills(settings, tmp_path)), tmp_path)
 
 

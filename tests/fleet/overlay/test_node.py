@@ -63,6 +63,7 @@ def test_sums_are_exact_while_neighbours_come_and_go(policy: str) -> None:
     assert [known(party, name) for name in party.nodes] == pytest.approx([12.0] * 6)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
 def test_a_journal_replays_through_all_changes_of_neighbours(policy: str) -> None:
     party = gathering(policy)
@@ -80,7 +81,9 @@ def test_a_journal_replays_through_all_changes_of_neighbours(policy: str) -> Non
     assert again.own_counts.sum() == 3
 
 
-@pytest.mark.parametrize("several", [False, True], ids=["one bandit", "several"])
+@pytest.mark.parametrize(
+    "several", [pytest.param(False, marks=pytest.mark.slow), True], ids=["one bandit", "several"]
+)
 def test_neighbours_go_before_the_next_round_is_told(
     several: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

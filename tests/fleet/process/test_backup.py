@@ -41,8 +41,7 @@ def test_a_restored_agent_counts_nothing_twice(tmp_path: Path, certificates: Pat
     copy = tmp_path / "backup"
     with agents(tmp_path, certificates=certificates) as (alpha, beta):
         alpha.start()
-        beta.start()
-        with alpha.client() as client, beta.client() as other:
+        with alpha.client() as client, LocalAgent(config_of(beta)) as other:
             play(client, 5)
             waiting = client.choose().ticket
             told = back_up(config_of(alpha), copy, time.time())  # while it runs

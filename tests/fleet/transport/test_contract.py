@@ -40,6 +40,7 @@ def test_memory_keeps_the_contract() -> None:
     check_transport(MemoryNetwork().transport)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", [TcpTransport, Ticking])
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def test_tcp_keeps_the_contract(
