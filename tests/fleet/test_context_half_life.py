@@ -241,7 +241,7 @@ def towns() -> dict[str, Fleet]:
 
 
 @exact
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
 @given(spoils=spoils)
 def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
     policy: str, spoils: list[tuple[int, float, bool]], towns: dict[str, Fleet]

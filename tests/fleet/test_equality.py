@@ -36,7 +36,7 @@ from tests.torture.schedule import START
 
 pytestmark = pytest.mark.plays
 
-SEED, HORIZON = 3, 45
+SEED, HORIZON = 3, 80
 MEANS = [1.0, 0.8, 0.7, 0.5]
 Arms = NDArray[np.int64]
 GRAPHS: dict[str, nx.Graph[int]] = {
@@ -127,6 +127,7 @@ CASES = [(policy, "cycle") for policy in POLICIES]
 CASES += [(policy, graph) for policy in POLICIES[:4:3] for graph in ("star", "path")]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("policy", "graph"), CASES)
 def test_the_fleet_is_the_simulation(policy: str, graph: str) -> None:
     network, chosen = Network(GRAPHS[graph], weights="metropolis"), parse_policy(policy)

@@ -134,6 +134,7 @@ def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() 
     np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
 def test_parts_of_a_partition_go_on_by_themselves_and_join_again(policy: str) -> None:
     world = World(cluster(policy), nx.cycle_graph(6))

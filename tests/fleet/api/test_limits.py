@@ -284,7 +284,7 @@ def test_bodies_are_taken_up_to_their_limit() -> None:
 
 def test_chunks_without_end_are_answered_and_cut() -> None:
     piece = b"1000\r\n" + b" " * 4096 + b"\r\n"
-    with running(StandIn(), limits=ApiLimits(body_timeout=0.5)) as server:
+    with running(StandIn(), limits=ApiLimits(body_timeout=0.2)) as server:
         began = time.monotonic()
         with call(server, HEAD + b"transfer-encoding: chunked\r\n\r\n") as caller:
             for _ in range(17):

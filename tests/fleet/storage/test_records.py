@@ -100,7 +100,7 @@ def test_records_that_are_swapped_doubled_or_missing_are_refused(durability: str
 def test_a_middle_that_is_missing_is_refused(durability: str) -> None:
     data, dice = filled(durability, 50), np.random.default_rng(3)  # noqa: TID251  not a tape
     mark = len(records.encode_mark(1))
-    for _ in range(500):
+    for _ in range(200):
         at = int(dice.integers(len(data) - 200))
         size = int(dice.integers(1, len(data) - mark - at))  # something whole is left at the end
         if durability == "power" or size < 30:
