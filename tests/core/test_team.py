@@ -45,7 +45,7 @@ ROWS = (
 )
 
 
-@pytest.mark.covering(4)
+@pytest.mark.covering(6)
 @pytest.mark.parametrize("policy", TEAMS, ids=lambda policy: policy.spelling)
 def test_a_team_plays_what_agents_play(policy: Policy) -> None:
     """Through five phases of GosInE, and until GSE has ruled arms out."""

@@ -173,7 +173,7 @@ def test_what_is_read_is_the_discounted_sum_of_what_is_known(
 LOSSY = Schedule(key=5, loss=0.4, late=0, sleep=0.1, spell=0, both_ways=False)
 
 
-@pytest.mark.covering(4)
+@pytest.mark.covering
 @pytest.mark.parametrize("late", [0, 3])
 @pytest.mark.parametrize("spec", CARRIERS, ids=ids)
 def test_everything_that_travels_ages_under_loss_and_delay(spec: Aggregation, late: int) -> None:
