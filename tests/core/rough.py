@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import update_wrapper
 from typing import Any, Generic, TypeVar
 
 import networkx as nx
 import numpy as np
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits.core import LocalView, Machine, Vector
@@ -73,6 +76,26 @@ def graphs(draw: st.DrawFn, largest: int = 6) -> nx.Graph[Any]:
     pairs = st.tuples(st.integers(0, size - 1), st.integers(0, size - 1))
     graph.add_edges_from((u, v) for u, v in draw(st.lists(pairs, max_size=5)) if u != v)
     return graph
+
+
+def given_in_tiers(
+    few: int, many: int, *strategies: st.SearchStrategy[Any]
+) -> Callable[[Callable[..., None]], Callable[[int], None]]:
+    """Try few examples in the fast tier and many in the slow one, each time the same."""
+
+    def decorate(test: Callable[..., None]) -> Callable[[int], None]:
+        @pytest.mark.parametrize("examples", [few, pytest.param(many, marks=pytest.mark.slow)])
+        def tried(examples: int) -> None:
+            repeatable = settings(
+                max_examples=examples, deadline=None, derandomize=True, database=None
+            )
+            repeatable(given(*strategies)(test))()
+
+        update_wrapper(tried, test)
+        del tried.__wrapped__  # type: ignore[attr-defined]  # pytest would read its arguments
+        return tried
+
+    return decorate
 
 
 class Rough(Generic[Kind]):

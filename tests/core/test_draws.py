@@ -153,6 +153,7 @@ def test_quantile_agrees_with_scipy() -> None:
         assert normal_quantile(p) == pytest.approx(float(ndtri(p)), rel=1e-13, abs=1e-15)
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("key", [0, 1, 2, 2023, 2025, 2**63, 2**64 - 1])
 def test_keys_are_independent(key: int) -> None:
     other = uniforms(words(key, np.arange(1_000_000, dtype=np.uint64)))

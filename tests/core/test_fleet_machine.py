@@ -103,5 +103,5 @@ class FleetMachine(RuleBasedStateMachine):
 
 TestFleetMachine = FleetMachine.TestCase
 TestFleetMachine.settings = settings(
-    max_examples=30, stateful_step_count=30, deadline=None, derandomize=True, database=None
+    max_examples=15, stateful_step_count=20, deadline=None, derandomize=True, database=None
 )

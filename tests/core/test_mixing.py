@@ -106,6 +106,7 @@ def by_flows(matrix: Matrix, start: Floats, steps: int, lam: float) -> Floats:
     return y
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_flows_are_the_recursion(seed: int) -> None:
     graph = nx.connected_watts_strogatz_graph(12 + seed, 4, 0.5, seed=seed)

@@ -54,6 +54,7 @@ SHARING: tuple[Policy, ...] = (
 )
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rounds", [2, 90])
 @pytest.mark.parametrize("policy", SHARING, ids=lambda policy: policy.spelling)
 def test_shares_add_up_to_all_that_was_observed(policy: Policy, rounds: int) -> None:

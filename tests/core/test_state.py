@@ -30,10 +30,10 @@ ALL_POLICIES: dict[str, Policy] = {**VARIANTS, "independent": IndependentUCB()}
 @pytest.mark.parametrize("name", ALL_POLICIES)
 def test_restored_agents_continue_exactly(name: str) -> None:
     policy, matrix = ALL_POLICIES[name], gossip_matrix(GRAPHS["path-4"])
-    rewards = rewards_tape(4, 60, 3)
+    rewards = rewards_tape(4, 36, 3)
     agents = make_agents(policy, matrix, 3)
     # Round 3 + 8 lies inside a stage of all but the shortest variants; round 2 in the initial one.
-    for stop, last in ((2, 12), (12, 60)):
+    for stop, last in ((2, 12), (12, 36)):
         drive(agents, rewards, 0 if stop == 2 else 2, stop)
         agents[0].choose(0)  # an open pull must survive too
         copies = make_agents(policy, matrix, 3)

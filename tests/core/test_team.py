@@ -45,12 +45,14 @@ ROWS = (
 )
 
 
+@pytest.mark.covering(6)
 @pytest.mark.parametrize("policy", TEAMS, ids=lambda policy: policy.spelling)
 def test_a_team_plays_what_agents_play(policy: Policy) -> None:
     """Through five phases of GosInE, and until GSE has ruled arms out."""
     team_form(Trial(policy, 4, 70, 1))
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("aggregation", ROWS, ids=lambda one: one.spelling)
 def test_rows_tell_what_machines_tell(aggregation: TrackedMeans | TrimmedMeans) -> None:
     array_form(Trial(combine(aggregation, UCB(0.5)), 3, 25, 2))

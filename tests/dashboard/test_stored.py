@@ -77,6 +77,7 @@ def test_one_agent_is_shown_by_its_own_pulls() -> None:
             run.agent(panel, agent)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("agents", [200, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("policy", ["independent-ts", "independent-ucb"])
 def test_intervals_hold_the_mean_of_an_arm(policy: str, agents: int) -> None:

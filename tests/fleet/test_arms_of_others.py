@@ -22,6 +22,7 @@ def pulls_of(fleet: Many, agent: int) -> dict[str, float]:
     }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
 def test_made_up_arms_keep_nobody_from_others(policy: str) -> None:
     declared = both(policy=policy)

@@ -42,6 +42,7 @@ def test_every_bandit_learns_from_all_agents_and_only_its_own_rewards() -> None:
     assert sum(fleet.counts.values()) == 80
 
 
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize("seed", range(4))
 def test_totals_are_exact_through_crashes_cuts_and_other_arms(seed: int) -> None:
@@ -177,6 +178,7 @@ def test_an_arm_added_while_agents_run_is_explored_and_one_removed_is_not() -> N
         fleet.of(1).bandit("button").choose(["red"])
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts", "flood-ts:lazy=0.2"])
 def test_half_of_a_fleet_on_new_declarations_keeps_talking(policy: str) -> None:
     old = {"button": bandit("button", BANNER | {"policy": policy})}

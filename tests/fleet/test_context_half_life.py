@@ -121,6 +121,7 @@ def test_sums_are_exact_by_age_through_a_crash_with_open_tickets(policy: str) ->
     assert fleet.refusals() == 0
 
 
+@pytest.mark.covering(1)
 @exact
 def test_what_switched_is_learned_since_the_old_is_forgotten(policy: str) -> None:
     fleet = Fleet(policy)
@@ -240,7 +241,7 @@ def towns() -> dict[str, Fleet]:
 
 
 @exact
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
 @given(spoils=spoils)
 def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
     policy: str, spoils: list[tuple[int, float, bool]], towns: dict[str, Fleet]

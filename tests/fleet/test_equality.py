@@ -127,6 +127,7 @@ CASES = [(policy, "cycle") for policy in POLICIES]
 CASES += [(policy, graph) for policy in POLICIES[:4:3] for graph in ("star", "path")]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("policy", "graph"), CASES)
 def test_the_fleet_is_the_simulation(policy: str, graph: str) -> None:
     network, chosen = Network(GRAPHS[graph], weights="metropolis"), parse_policy(policy)

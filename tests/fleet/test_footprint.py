@@ -30,14 +30,15 @@ def mapped(pid: int) -> str:
     return Path(f"/proc/{pid}/maps").read_text()
 
 
+@pytest.mark.parametrize("graph", ["path:1", pytest.param("path:2", marks=pytest.mark.slow)])
 @pytest.mark.skipif(sys.platform != "linux", reason="no /proc")
 def test_a_running_agent_loads_nothing_that_only_simulations_need(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, graph: str
 ) -> None:
     monkeypatch.setattr(members, "COMMAND", [sys.executable, "-c", TELLING])
 
     async def play() -> str:
-        async with opened(make_settings("path:2", "0.6,0.4", rounds=1), tmp_path) as stage:
+        async with opened(make_settings(graph, "0.6,0.4", rounds=1), tmp_path) as stage:
             member = stage.members.all[0]
             async with AsyncClient(member.place.api) as client:
                 choice = await client.choose()

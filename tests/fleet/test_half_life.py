@@ -122,6 +122,7 @@ def test_replaying_a_journal_gives_the_same_state(policy: str) -> None:
     assert fleet.totals(0)[2:].sum() < 45, "and an hour has passed"
 
 
+@pytest.mark.covering(1)
 @exact
 def test_clocks_that_differ_by_minutes_are_one_clock(policy: str) -> None:
     fleet = Fleet(policy)
@@ -135,6 +136,7 @@ def test_clocks_that_differ_by_minutes_are_one_clock(policy: str) -> None:
     assert not any(node.refusals["impossible"] for node in map(fleet.node, fleet.graph))
 
 
+@pytest.mark.covering(2)
 @each
 def test_an_agent_a_day_ahead_is_not_believed_and_harms_nobody(
     policy: str, caplog: pytest.LogCaptureFixture
@@ -155,6 +157,7 @@ def test_an_agent_a_day_ahead_is_not_believed_and_harms_nobody(
         np.testing.assert_allclose(fleet.totals(3), known, rtol=2e-3)
 
 
+@pytest.mark.covering(1)
 @exact
 def test_an_agent_whose_clock_was_a_day_ahead_is_heard_once_it_is_right(policy: str) -> None:
     """Its own memory has aged by a day, once; what it sees from now on counts for all."""
@@ -171,6 +174,7 @@ def test_an_agent_whose_clock_was_a_day_ahead_is_heard_once_it_is_right(policy: 
     fleet.check()
 
 
+@pytest.mark.covering(1)
 @exact
 def test_a_clock_set_back_over_a_restart_makes_nothing_fresh(policy: str) -> None:
     fleet = Fleet(policy)
@@ -191,7 +195,10 @@ def test_a_clock_set_back_over_a_restart_makes_nothing_fresh(policy: str) -> Non
     assert (fleet.totals(1) <= before + 1e-9).all()
 
 
-@pytest.mark.parametrize("behind", [600.0, 1200.0, 1 * HOUR, 24 * HOUR])
+@pytest.mark.parametrize(
+    "behind",
+    [1200.0, 24 * HOUR, *(pytest.param(at, marks=pytest.mark.slow) for at in (600.0, HOUR))],
+)
 def test_an_agent_whose_clock_is_behind_makes_nobody_forget(behind: float) -> None:
     """Averages that are taken for older than they are would draw all others down, every round."""
     fleet = Fleet("gossip-ts")

@@ -43,6 +43,7 @@ ALIKE = [[0.5, 0.4]] * 4
 APART = [[0.5, 0.4], [0.1, 0.9], [0.5, 0.4], [0.1, 0.9]]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flood-ts:lazy=0.3", "tree-ts:lazy=0.3"])
 def test_lazy_agents_know_nearly_everything(policy: str) -> None:
     world = played(policy, ALIKE)
@@ -57,6 +58,7 @@ def test_lazy_agents_know_nearly_everything(policy: str) -> None:
     np.testing.assert_allclose(sum(shares), world.acknowledged)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flood-ts:spread=estimate", "tree-ts:spread=estimate"])
 def test_sites_that_differ_find_their_own_options(policy: str) -> None:
     world = played(policy, APART, sigma=0.1)

@@ -55,6 +55,7 @@ def without_red(counts: Counter[tuple[str, str]]) -> dict[tuple[str, str | None]
     return {(name, None if arm == "red" else arm): number for (name, arm), number in counts.items()}
 
 
+@pytest.mark.covering(2)
 @pytest.mark.plays
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
 def test_other_arms_stay_exact_while_agents_purge_one_after_the_other(policy: str) -> None:

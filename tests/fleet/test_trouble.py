@@ -64,7 +64,7 @@ def settle(world: World, steps: int = 120) -> None:
         world.step()
 
 
-@pytest.mark.covering(3)
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", ROBUST)
 def test_robust_fleets_end_with_exact_totals(policy: str, seed: int) -> None:
@@ -75,6 +75,7 @@ def test_robust_fleets_end_with_exact_totals(policy: str, seed: int) -> None:
         np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=EXACT, atol=EXACT)
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", SYNCHRONOUS)
 def test_synchronous_fleets_keep_all_mass_and_go_on(policy: str, seed: int) -> None:
@@ -133,6 +134,7 @@ def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() 
     np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
 def test_parts_of_a_partition_go_on_by_themselves_and_join_again(policy: str) -> None:
     world = World(cluster(policy), nx.cycle_graph(6))
@@ -211,6 +213,7 @@ def test_writes_that_did_not_survive_stay_as_they_were_told() -> None:
         assert world.totals(agent)[3:].sum() == 11, "what was told, and what came since"
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_signed_fleets_end_with_exact_totals(seed: int, certificates: Path) -> None:
     world = World(cluster("flood-ts"), nx.cycle_graph(6), certificates=certificates)

@@ -124,6 +124,7 @@ HEADS = {
 }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("endless", HEADS)
 def test_an_answer_without_end_is_not_read_to_its_end(endless: str) -> None:
     head, piece = HEADS[endless]
@@ -155,7 +156,7 @@ def test_an_answer_without_end_is_not_read_to_its_end(endless: str) -> None:
     assert LARGEST <= most[0] < 4 * LARGEST  # what the system holds on its way comes on top
 
 
-@pytest.mark.parametrize("first", ["hostile", "honest"])
+@pytest.mark.parametrize("first", ["hostile", pytest.param("honest", marks=pytest.mark.slow)])
 def test_who_never_answers_keeps_nobody_waiting(first: str) -> None:
     """A hostile agent names 1000 neighbours, all behind a door that nobody opens."""
     with socket.create_server(("127.0.0.1", 0), backlog=500) as silent, fleet("a", "b") as servers:

@@ -48,8 +48,11 @@ def attempt_all(name: str, examples: int) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_spoilt_inputs_keep_the_promise(name: str) -> None:
-    attempt_all(name, EXAMPLES)
+@pytest.mark.parametrize(
+    "examples", [EXAMPLES // 2, pytest.param(EXAMPLES, marks=pytest.mark.slow)]
+)
+def test_spoilt_inputs_keep_the_promise(name: str, examples: int) -> None:
+    attempt_all(name, examples)
 
 
 def test_no_client_is_left_waiting() -> None:

@@ -33,9 +33,10 @@ def test_errors_stay_below_delta_and_the_logarithm_is_why() -> None:
     assert kept <= 40 < broken
 
 
-def test_the_best_arm_is_dropped_as_often_as_binomials_say() -> None:
+@pytest.mark.parametrize("runs", [1000, pytest.param(3000, marks=pytest.mark.slow)])
+def test_the_best_arm_is_dropped_as_often_as_binomials_say(runs: int) -> None:
     """One exchange after 3 pulls of each of two arms; dropped if it is 2 rewards or more behind."""
-    runs, pulls = 3000, 3
+    pulls = 3
     delta = 8 / math.exp(pulls / 8)  # ⌈2/(1/4) · ln(8/δ)⌉ = 3
     found = [
         _exchange_until_sure(np.array([0.7, 0.5]), 1, delta, 0.0, Dice(1, run))
@@ -82,15 +83,16 @@ def test_a_tolerance_stops_earlier_and_equal_arms_need_one() -> None:
 
 
 @pytest.mark.plays
-def test_one_exchange_finds_it_with_fewer_pulls_the_more_players() -> None:
+@pytest.mark.parametrize("runs", [20, pytest.param(40, marks=pytest.mark.slow)])
+def test_one_exchange_finds_it_with_fewer_pulls_the_more_players(runs: int) -> None:
     """400 pulls of one player are too few; of 25 with an exchange they are not."""
-    alone = one_exchange([0.5] * 9 + [0.6], players=1, budget=400, runs=40)
-    many = one_exchange([0.5] * 9 + [0.6], players=25, budget=400, runs=40)
+    alone = one_exchange([0.5] * 9 + [0.6], players=1, budget=400, runs=runs)
+    many = one_exchange([0.5] * 9 + [0.6], players=25, budget=400, runs=runs)
     right = [(result.arms == 9).mean() for result in (alone, many)]
     print(f"alone {right[0]:.2f}, 25 players {right[1]:.2f}")
     assert right[0] < 0.8
     assert right[1] > 0.9
-    assert many.exchanges.tolist() == [1] * 40
+    assert many.exchanges.tolist() == [1] * runs
 
 
 def test_who_is_named_often_and_praised_wins() -> None:

@@ -31,16 +31,17 @@ def test_who_never_tells_is_ucb_alone() -> None:
 
 
 @pytest.mark.plays
-def test_a_little_telling_pays_and_much_does_not() -> None:
+@pytest.mark.parametrize("runs", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_little_telling_pays_and_much_does_not(runs: int) -> None:
     regret, told = {}, {}
     for eagerness in (0.0, 3.0, 1e9):
-        result = pull_or_tell(MEANS, agents=12, horizon=300, eagerness=eagerness, runs=4)
+        result = pull_or_tell(MEANS, agents=12, horizon=300, eagerness=eagerness, runs=runs)
         regret[eagerness], told[eagerness] = result.regret.mean(), result.told.mean()
     print(regret, told)
     assert regret[3.0] < regret[0.0] < regret[1e9]
     assert told[1e9] == 12 * 150  # every second round
-    assert result.messages.tolist() == [11 * 12 * 150] * 4
-    assert result.values.tolist() == [22 * 12 * 150] * 4
+    assert result.messages.tolist() == [11 * 12 * 150] * runs
+    assert result.values.tolist() == [22 * 12 * 150] * runs
     assert (result.worst > result.regret / 12 - 1e-9).all()
 
 

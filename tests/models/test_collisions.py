@@ -38,12 +38,13 @@ def test_the_bounds_that_its_authors_print() -> None:
 
 @pytest.mark.plays
 @pytest.mark.parametrize("kind", [RhoRand, MCTopM, TDFS])
-def test_all_learn(kind: type[Player]) -> None:
-    result = play_collisions(MEANS, kind, players=2, horizon=600, runs=4)
+@pytest.mark.parametrize("runs", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_all_learn(kind: type[Player], runs: int) -> None:
+    result = play_collisions(MEANS, kind, players=2, horizon=600, runs=runs)
     shares = result.pulls.sum(axis=(0, 1)) / result.pulls.sum()
     assert shares[[1, 3]].sum() > 0.75  # by chance 0.4
     assert result.regret.mean() < 0.5 * 600 * (1.7 - 2 * np.mean(MEANS))  # half of guessing's
-    assert result.pulls.sum(axis=2).tolist() == [[600, 600]] * 4
+    assert result.pulls.sum(axis=2).tolist() == [[600, 600]] * runs
 
 
 class Talking(MCTopM):

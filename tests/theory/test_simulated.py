@@ -35,6 +35,7 @@ def test_where_the_bounds_are_vacuous(graph: str, plain: bool, sharper: bool) ->
         assert is_vacuous(bound, PROBLEM, network, HORIZON) is expected
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("graph", ["cycle:100", "grid:10x10", "grid:15x15"])
 def test_simulated_regret_is_below_the_sharper_bound(graph: str) -> None:
     """At every kept round; for own pulls, which the proof leaves out, it holds as well."""

@@ -10,7 +10,6 @@ from unittest.mock import patch
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits.core import InputError, LocalView, Registers, State, Vector
@@ -23,9 +22,8 @@ from coopbandits.core.aggregate.moving_mass import FORMER, mark_of
 
 from ..fleet import machine, one_view, through_json  # as in test_local
 from ..ledgers import Apart, Followed, handed, in_a_hurry, relinked, root_says
-from ..rough import CALM, Schedule, graphs, schedules
+from ..rough import CALM, Schedule, given_in_tiers, graphs, schedules
 
-REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 ROUNDS = 50
 
 openings = st.lists(
@@ -70,8 +68,7 @@ def play(
             world.assert_every_pull_is_somewhere()
 
 
-@REPEATABLE
-@given(graphs(), schedules, openings)
+@given_in_tiers(8, 25, graphs(), schedules, openings)
 def test_old_memories_make_no_pull_count_twice(
     graph: nx.Graph[Any], schedule: Schedule, troubles: list[Any]
 ) -> None:
@@ -79,8 +76,7 @@ def test_old_memories_make_no_pull_count_twice(
         play(Followed(graph, ROUNDS), schedule, troubles)
 
 
-@REPEATABLE
-@given(graphs(), schedules, openings, st.integers(0, 5), st.integers(9, ROUNDS))
+@given_in_tiers(8, 25, graphs(), schedules, openings, st.integers(0, 5), st.integers(9, ROUNDS))
 def test_nor_where_others_have_lost_theirs(
     graph: nx.Graph[Any], schedule: Schedule, troubles: list[Any], agent: int, when: int
 ) -> None:
@@ -94,8 +90,7 @@ def test_nor_where_others_have_lost_theirs(
         play(Losing(graph, ROUNDS), schedule, troubles)
 
 
-@REPEATABLE
-@given(graphs(), schedules, openings)
+@given_in_tiers(8, 25, graphs(), schedules, openings)
 def test_who_has_lost_nothing_drops_nothing(
     graph: nx.Graph[Any], schedule: Schedule, troubles: list[Any]
 ) -> None:

@@ -27,7 +27,7 @@ def test_exponentials_are_unit_exponentials() -> None:
     assert exponentials(5).tolist() == exponentials(5).tolist()
 
 
-@pytest.mark.parametrize("num_agents", [1, 20, 60])
+@pytest.mark.parametrize("num_agents", [1, 20, pytest.param(60, marks=pytest.mark.slow)])
 def test_the_estimate_has_the_mean_and_spread_of_theory(num_agents: int) -> None:
     """Mean N and relative standard deviation 1/√(L − 2), in 400 networks; 4 standard errors."""
     counters = np.arange(400 * num_agents, dtype=np.uint64)

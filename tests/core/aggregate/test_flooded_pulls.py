@@ -26,7 +26,7 @@ from ..fleet import (  # as in test_local
     through_json,
 )
 
-REPEATABLE = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=15, deadline=None, derandomize=True, database=None)
 NUM_ARMS = 3
 
 

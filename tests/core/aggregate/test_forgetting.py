@@ -157,7 +157,7 @@ class Twins:
 @pytest.mark.covering(1)
 @pytest.mark.plays
 @given(graph=graphs(largest=8), schedule=schedules, gamma=st.sampled_from([0.5, 0.9, 0.99]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @pytest.mark.parametrize("spec", [TreeSums(), FloodedTotals(), LedgerSums()], ids=ids)
 def test_what_is_read_is_the_discounted_sum_of_what_is_known(
     spec: Aggregation, graph: Any, schedule: Schedule, gamma: float
@@ -189,6 +189,7 @@ def test_everything_that_travels_ages_under_loss_and_delay(spec: Aggregation, la
             twins.check()
 
 
+@pytest.mark.covering(4)
 @pytest.mark.parametrize("spec", CARRIERS, ids=ids)
 def test_a_restored_machine_goes_on_exactly(spec: Aggregation) -> None:
     here, there = (Twins(spec, GRAPHS["cycle-5"]) for _ in range(2))
@@ -397,7 +398,7 @@ FORGETFUL = [
 ]
 
 
-@pytest.mark.covering(2)
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize("spec", FORGETFUL, ids=ids)
 def test_what_forgets_keeps_the_contract(spec: Any) -> None:

@@ -62,8 +62,15 @@ def test_without_laziness_nothing_is_new(kind: str) -> None:
 
 
 @pytest.mark.plays
-@pytest.mark.parametrize("loss", [0.0, 0.3])
-@pytest.mark.parametrize("lazy", [0.1, 0.5])
+@pytest.mark.parametrize(
+    ("lazy", "loss"),
+    [
+        (0.1, 0.3),
+        (0.5, 0.0),
+        pytest.param(0.1, 0.0, marks=pytest.mark.slow),
+        pytest.param(0.5, 0.3, marks=pytest.mark.slow),
+    ],
+)
 def test_a_flood_knows_nearly_all_pulls_and_sends_few_messages(lazy: float, loss: float) -> None:
     agents, pulls, values, messages = play("flood", lazy, loss=loss)
     for _ in range(20):  # nobody pulls; what is on its way arrives
@@ -115,7 +122,7 @@ def test_a_lazy_agent_goes_on_where_it_was_exported(kind: str) -> None:
 def test_lazy_policies_keep_the_contract(policy: str) -> None:
     found = cb.parse_policy(policy)
     assert isinstance(found, cb.Policy)
-    check_policy(found, num_arms=2, rounds=10)
+    check_policy(found, num_arms=2, rounds=6)
 
 
 @pytest.mark.parametrize("lazy", [-0.1, math.nan, math.inf, "much", True])

@@ -39,7 +39,7 @@ def test_restarts_and_other_neighbours() -> None:
     """A state through JSON plays on as if nothing had been; a new link is a first contact."""
     world = Followed(GRAPHS["cycle-5"], ROUNDS)
     with in_a_hurry():
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS // 2):
             world.pull()
             world.restart()
             world.step(ROUGH)
@@ -107,7 +107,10 @@ class Far(Schedule):
         return self.rounds
 
 
-@pytest.mark.parametrize("rounds", [0, 1, 2, 6])
+@pytest.mark.parametrize(
+    "rounds",
+    [1, 6, pytest.param(0, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)],
+)
 def test_answers_that_are_always_late_are_no_sign_of_a_broken_link(rounds: int) -> None:
     world = Followed(GRAPHS["path-4"], 3 * YOUNG)
     for _ in range(3 * YOUNG):

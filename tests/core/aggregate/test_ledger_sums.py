@@ -10,7 +10,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits.core import (
@@ -39,15 +38,13 @@ from coopbandits.core.aggregate.moving_mass import (
 
 from ..fleet import GRAPHS, gossip_matrix, machine, one_view, through_json, views
 from ..ledgers import Followed, Wandering, handed, in_a_hurry, root_says
-from ..rough import CALM, NUM_ARMS, Rough, Schedule, graphs, schedules
+from ..rough import CALM, NUM_ARMS, Rough, Schedule, given_in_tiers, graphs, schedules
 
-REPEATABLE = settings(max_examples=15, deadline=None, derandomize=True, database=None)
 ROUNDS = 50
 ROUGH = Schedule(key=1, loss=0.6, late=3, sleep=0.3, spell=7, both_ways=False)
 
 
-@REPEATABLE
-@given(graphs(), schedules)
+@given_in_tiers(6, 15, graphs(), schedules)
 def test_every_pull_is_in_one_place_and_in_no_ledger_twice(
     graph: nx.Graph[Any], schedule: Schedule
 ) -> None:
@@ -59,8 +56,9 @@ def test_every_pull_is_in_one_place_and_in_no_ledger_twice(
             world.assert_every_pull_is_somewhere()
 
 
-@REPEATABLE
-@given(graphs(), schedules, st.lists(st.tuples(st.integers(0, 5), st.integers(5, ROUNDS))))
+@given_in_tiers(
+    6, 15, graphs(), schedules, st.lists(st.tuples(st.integers(0, 5), st.integers(5, ROUNDS)))
+)
 def test_lost_memories_make_no_pull_count_twice(
     graph: nx.Graph[Any], schedule: Schedule, losses: list[tuple[int, int]]
 ) -> None:
@@ -73,8 +71,7 @@ def test_lost_memories_make_no_pull_count_twice(
             world.step(schedule)
 
 
-@REPEATABLE
-@given(graphs(), schedules)
+@given_in_tiers(4, 15, graphs(), schedules)
 def test_neighbours_that_come_and_go_make_no_pull_count_twice_and_lose_none(
     graph: nx.Graph[Any], schedule: Schedule
 ) -> None:
@@ -87,8 +84,7 @@ def test_neighbours_that_come_and_go_make_no_pull_count_twice_and_lose_none(
         world.assert_every_pull_is_somewhere()
 
 
-@REPEATABLE
-@given(graphs(), schedules)
+@given_in_tiers(6, 15, graphs(), schedules)
 def test_what_is_certain_only_grows_and_is_at_least_what_the_ledger_tells(
     graph: nx.Graph[Any], schedule: Schedule
 ) -> None:
@@ -157,6 +153,7 @@ def _play_followed(spec: LedgerSums, *, somewhere: bool) -> None:
                 world.assert_every_pull_is_somewhere()
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("graph", ["cycle-9", "grid-2x4", "star-6", "single"])
 def test_everything_is_in_every_ledger_in_the_end(graph: str) -> None:
     """Nobody loses memory, and the root stays: then nothing is missing, agents included."""
@@ -183,6 +180,7 @@ STATISTICS: dict[str, Statistic] = {
 }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("kind", STATISTICS)
 def test_any_statistic_is_entered_whole(kind: str) -> None:
     """Every register of every pull, whatever it adds up; messages get lost meanwhile."""
@@ -344,7 +342,14 @@ def test_a_steady_tree_says_how_many_agents_there_are() -> None:
     assert mine.estimate().num_agents == 5.0, "no more than there can be"
 
 
-@pytest.mark.parametrize("first", [2**31 - 100, 2**32 - 100, 2**40])
+@pytest.mark.parametrize(
+    "first",
+    [
+        2**32 - 100,
+        pytest.param(2**31 - 100, marks=pytest.mark.slow),
+        pytest.param(2**40, marks=pytest.mark.slow),
+    ],
+)
 def test_numbers_hold_their_marks_after_years(first: int) -> None:
     """Seven years have 2^32 rounds of 50 ms."""
     world = Followed(GRAPHS["path-4"], 3 * YOUNG + 1)

@@ -66,7 +66,7 @@ def lied_to(name: str, graph: str, lie: Averages) -> Den[Any]:
     return world
 
 
-@pytest.mark.covering(3)
+@pytest.mark.covering(2)
 @pytest.mark.plays
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)
@@ -175,7 +175,7 @@ def staged(kind: str, graph: str, liars: tuple[int, ...] = (0,)) -> Den[StagedMi
     return Den(make, GRAPHS[graph], liars)
 
 
-@pytest.mark.covering(4)
+@pytest.mark.covering(2)
 @pytest.mark.plays
 @pytest.mark.parametrize("lie", [constant, negative, stage_by_stage, to_and_fro])
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)
@@ -207,6 +207,7 @@ def test_what_is_mixed_in_stages_shifts_by_no_more_than_all_can_have_pulled(
     assert max(shifts) > 0.05
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("kind", STAGED)
 def test_honest_stages_are_never_refused(kind: str) -> None:
     """Even where every agent pulls as fast as it may, and one alone at first."""

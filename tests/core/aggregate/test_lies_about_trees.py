@@ -74,10 +74,19 @@ IMPOSSIBLES: dict[str, Vector] = {
 }
 
 
-@pytest.mark.parametrize("case", IMPOSSIBLES)
-def test_an_impossible_tree_is_refused_and_changes_nothing(case: str) -> None:
+@pytest.fixture(scope="module")
+def standing() -> Den[TreeSumsMachine]:
+    """A tree that stands; only for tests that leave it as it is."""
     world = den("ring")
     world.run(50)
+    return world
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLES)
+def test_an_impossible_tree_is_refused_and_changes_nothing(
+    standing: Den[TreeSumsMachine], case: str
+) -> None:
+    world = standing
     agent = world.agents[1]
     before = agent.export_state()
     with pytest.raises(InputError, match="a claim of"):
@@ -130,7 +139,7 @@ def in_turns(who: int, world: Den[TreeSumsMachine]) -> Vector | None:
 LIES = (at_the_bound, frozen_beat, far_away, more_and_more_rarely, in_turns)
 
 
-@pytest.mark.covering(3)
+@pytest.mark.covering(1)
 @pytest.mark.plays
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__)
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)
@@ -152,7 +161,7 @@ def test_trees_are_exact_again_once_a_liar_has_gone(graph: str, lie: Any) -> Non
     assert world.refused == []
 
 
-@pytest.mark.covering(1)
+@pytest.mark.slow
 @pytest.mark.plays
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_two_liars_who_take_turns_are_forgotten_too(graph: str) -> None:
@@ -169,6 +178,7 @@ def test_two_liars_who_take_turns_are_forgotten_too(graph: str) -> None:
     assert_exact(world)
 
 
+@pytest.mark.slow
 @pytest.mark.plays
 def test_clocks_that_differ_delay_the_end_of_a_lie_by_no_more_than_that() -> None:
     """A root at the bound of a fast clock is refused by a slow one, until that is there too."""

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coopbandits as cb
@@ -68,6 +68,7 @@ SITES = st.lists(
 )  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(SITES)
 def test_registers_of_sites_add_up_to_what_single_sites_tell(
     rewards: list[list[list[float]]],
@@ -151,6 +152,7 @@ def test_the_variance_is_the_told_one_until_enough_is_known() -> None:
     assert within(Sites(10.0, np.zeros(2), 4.0, 30.0), 104.0, 0.5) == pytest.approx(0.2)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("make", [cb.FloodedTotals, cb.TreeSums])
 def test_an_infinite_spread_plays_what_agents_play_that_never_talk(
     make: type[cb.FloodedTotals],
@@ -192,7 +194,7 @@ def test_no_spread_is_pooling_and_none_at_all_is_todays(make: type[cb.FloodedTot
 def test_pooling_policies_keep_the_contract(policy: str) -> None:
     found = cb.parse_policy(policy)
     assert isinstance(found, cb.Policy)
-    check_policy(found, num_arms=2, rounds=10)
+    check_policy(found, num_arms=2, rounds=6)
 
 
 @pytest.mark.parametrize("spread", [-0.1, math.nan, "guess", True, [0.1]])

@@ -18,7 +18,7 @@ from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents, expon
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
 
-REPEATABLE = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=12, deadline=None, derandomize=True, database=None)
 
 
 def test_a_round_by_hand() -> None:
@@ -92,7 +92,7 @@ def test_links_that_fail_both_ways_keep_the_total(graph: nx.Graph[Any], schedule
         np.testing.assert_allclose(total, world.paid, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.5])
+@pytest.mark.parametrize("loss", [0.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_all_come_to_agree_on_averages_and_on_n(loss: float) -> None:
     world = Rough(partial(machine, PullMixing()), GRAPHS["grid-2x4"])
     world.pull()

@@ -134,6 +134,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_restart_in_any_phase_changes_nothing(name: str) -> None:
     policy = DDUCB(**SETTINGS[name])

@@ -126,7 +126,7 @@ def test_averages_forget_by_the_clock_too() -> None:
 
 
 @exact
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_sums_are_exact_whatever_is_lost_where_clocks_differ_within_bounds(
     spec: Any, data: st.DataObject

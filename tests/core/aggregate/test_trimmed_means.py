@@ -64,6 +64,7 @@ def naive(P: Any, rewards: Any, f: int, kappa: float, B: float, rounds: int) -> 
     return rows
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(
     ("graph", "liars", "kappa"),
     [("complete-6", 1, 1.5), ("complete-6", 0, 3.0), ("regular-3-8", 1, 1.0), ("star-6", 2, 2.0)],
@@ -76,6 +77,7 @@ def test_agents_play_what_the_equations_say(graph: str, liars: int, kappa: float
     assert drive(agents, tape, 0, 120).arms == expected
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("graph", ["cycle-5", "path-4", "single"])
 def test_who_has_at_most_twice_as_many_neighbours_as_liars_is_alone(graph: str) -> None:
     P = gossip_matrix(GRAPHS[graph])

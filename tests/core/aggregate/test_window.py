@@ -38,6 +38,7 @@ def windowed(spec: Any, window: int, graph: nx.Graph[Any] = GRAPHS["path-4"]) ->
     return Rough(lambda view: limited.make(view, ArmSums().registers(NUM_ARMS)), graph)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("window", [1, 7, 100])
 @pytest.mark.parametrize("spec", [LocalSums(), TreeSums(), FloodedTotals()], ids=ids)
 def test_a_window_holds_the_last_rounds_as_they_were_heard(spec: Any, window: int) -> None:
@@ -113,7 +114,7 @@ def test_a_window_is_refused_where_there_is_none(spec: Any) -> None:
 
 @pytest.mark.plays
 @given(graph=graphs(largest=7), schedule=schedules, window=st.integers(1, 12))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @pytest.mark.parametrize("spec", [TreeSums(), FloodedTotals()], ids=ids)
 def test_a_window_never_holds_fewer_than_no_pulls(
     spec: Any, graph: Any, schedule: Schedule, window: int

@@ -25,7 +25,7 @@ from .estimates import (
     words,
 )
 
-REPEATABLE = settings(max_examples=50, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 WITHOUT_PRIOR = {
     "ucb", "inflated-ucb", "ucl", "kl-ucb", "moss", "epsilon-greedy", "elimination", "robust-ucb",
 }  # fmt: skip
@@ -135,7 +135,7 @@ def test_some_declare_shortcuts() -> None:
 
 
 @pytest.mark.parametrize("index", BOUNDED, ids=ids)
-@settings(REPEATABLE, max_examples=200)
+@REPEATABLE
 @given(estimate=estimates(), word=words)
 def test_bounds_are_never_below_the_value(index: Index, estimate: Estimate, word: int) -> None:
     estimate, numbers = told(index, estimate), numbers_of(index, len(estimate.counts))
@@ -146,7 +146,7 @@ def test_bounds_are_never_below_the_value(index: Index, estimate: Estimate, word
 
 
 @pytest.mark.parametrize("index", WITH_BONUS, ids=ids)
-@settings(REPEATABLE, max_examples=200)
+@REPEATABLE
 @given(estimate=estimates(), word=words)
 def test_a_bonus_makes_the_value(index: Index, estimate: Estimate, word: int) -> None:
     """(s + √(a n + c))/n, or +∞ for an arm without information."""
@@ -177,7 +177,7 @@ def test_no_information_at_all(index: Index) -> None:
 def test_few_arms(index: Index) -> None:
     for num_arms in (1, 2):
         estimate = some_estimate(num_arms)
-        arms = {choice_at(index, estimate, word) for word in range(200)}
+        arms = {choice_at(index, estimate, word) for word in range(60)}
         assert arms <= set(range(num_arms))
         assert all(map(math.isfinite, values_at(index, estimate, 3)))
 

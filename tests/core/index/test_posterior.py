@@ -54,6 +54,7 @@ def test_normal_draws_follow_the_posterior() -> None:
     assert np.abs(np.corrcoef(drawn.T) - np.eye(3)).max() < 4.5 / np.sqrt(len(WORDS))
 
 
+@pytest.mark.covering(2)
 @pytest.mark.plays
 @pytest.mark.parametrize(
     ("total", "count", "posterior"),
@@ -63,7 +64,7 @@ def test_beta_draws_follow_the_posterior(total: float, count: float, posterior: 
     """Many arms alike make a large sample of few words."""
     arms = 500
     estimate = Estimate(np.full(arms, total), np.full(arms, count), 100.0, 5.0)
-    drawn = np.array([values_of(BetaDraw(), estimate, word) for word in WORDS[:100]])
+    drawn = np.array([values_of(BetaDraw(), estimate, word) for word in WORDS[:60]])
     assert kstest(drawn.ravel(), posterior.cdf).pvalue > 0.01
     # Neither the arms of one word nor the same arm of two words hang together.
     limit = 4.5 / np.sqrt(drawn.size)

@@ -88,6 +88,7 @@ def test_sums_beyond_the_counts_cost_no_more_than_certain_ones() -> None:
     assert found[0] == found[1] == pytest.approx(-3 * math.log(0.6) - 2 * math.log(0.4))
 
 
+@pytest.mark.covering(3)
 @pytest.mark.plays
 @pytest.mark.parametrize("family", ["gaussian", "bernoulli"])
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.1])

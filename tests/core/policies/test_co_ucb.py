@@ -15,6 +15,7 @@ ALPHA = 2.0
 SUBSETS = [[0, 1, 2], [2, 3], [1, 3], [0, 3]]
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("graph", ["cycle-5", "complete-6", "star-6", "path-4"])
 def test_they_play_the_same_arms(graph: str) -> None:
     """The index is μ̂ + √(α ln(1/δ)/(2n)) with δ = 1/s, s the pulls known: B σ² = α/2."""

@@ -239,7 +239,7 @@ DIFFERENT: dict[str, dict[str, Any]] = {
 
 
 def test_each_variant_differs_from_the_others() -> None:
-    rewards, matrix = rewards_tape(9, 100, 3), gossip_matrix(GRAPHS["cycle-9"])
+    rewards, matrix = rewards_tape(5, 100, 3), gossip_matrix(GRAPHS["cycle-5"])
 
     def arms(changes: dict[str, Any]) -> str:
         policy = DDUCB(**({"mixing_rounds": 3} | changes))

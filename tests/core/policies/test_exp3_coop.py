@@ -78,7 +78,7 @@ def naive(graph: Any, rewards: Any, d: int, eta: float) -> list[list[int]]:
     [("single", 0), ("cycle-5", 0), ("complete-6", 1), ("cycle-9", 1), ("grid-2x4", 3)],
 )
 def test_it_plays_what_the_equations_say(graph: str, d: int) -> None:
-    rewards = table(120, 4)
+    rewards = table(50, 4)
     agents = team(graph, 4, Exp3Coop(d, eta=0.2))
     assert play(agents, rewards) == naive(GRAPHS[graph], rewards, d, 0.2)
 

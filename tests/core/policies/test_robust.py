@@ -85,6 +85,7 @@ def troubled(name: str) -> Callable[[LocalView], Machine]:
     return partial(machine, AGGREGATIONS[name], squares="pooled")
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("name", AGGREGATIONS)
 def test_every_index_finds_numbers_in_any_trouble(name: str) -> None:
     world = Rough(troubled(name), GRAPHS["grid-2x4"])
@@ -98,6 +99,7 @@ def test_every_index_finds_numbers_in_any_trouble(name: str) -> None:
         world.step(TROUBLE)
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("name", AGGREGATIONS)
 def test_restarts_in_the_middle_of_trouble_change_nothing(name: str) -> None:
     steady, restarted = (Rough(troubled(name), GRAPHS["grid-2x4"]) for _ in range(2))
@@ -152,6 +154,7 @@ SENT: dict[Policy, int] = {
 }
 
 
+@pytest.mark.covering(4)
 @pytest.mark.parametrize("policy", SENT, ids=lambda policy: policy.spelling)
 def test_values_per_message(policy: Policy) -> None:
     agents = make_agents(policy, gossip_matrix(GRAPHS["cycle-5"]), 3)
@@ -219,6 +222,7 @@ def test_time_is_the_pulls_known_of(policy: Policy) -> None:
         assert 6 * 38 <= agent.machine.estimate().time <= 6 * 40
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("family", ["gaussian", "bernoulli"])
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_agents_find_the_best_arm_through_trouble(kind: Any, family: str) -> None:

@@ -48,6 +48,7 @@ def test_whole_numbers_are_uniform_for_as_long_as_they_are_drawn() -> None:
     assert one.below(1) == 0
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("pulls", [1, 6, 7, 8])
 def test_released_sums_have_one_variate_per_block(pulls: int) -> None:
     """7 pulls are blocks of 4, 2 and 1, each with Laplace noise of scale L/ε; here L = 4."""

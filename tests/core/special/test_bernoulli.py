@@ -68,7 +68,7 @@ def test_divergence_at_the_ends() -> None:
 @example(0.3, 0.3 + 1e-12)
 @example(0.3, 0.3 - 1e-9)
 @example(0.2, 0.2 * 1.2222)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_divergence_keeps_its_digits(p: float, q: float) -> None:
     if p != q and 0.0 < q < 1.0:
         assert bernoulli_divergence(p, q) == pytest.approx(float(exact(p, q)), rel=1e-14)
@@ -87,7 +87,7 @@ def test_divergence_keeps_its_digits(p: float, q: float) -> None:
 @example(1e-217, 1e-226)
 @example(1e-217, 1e-227)
 @example(1 - 2**-53, 1e-16)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_upper_has_the_level_as_its_divergence(mean: float, level: float) -> None:
     """A little below it the divergence is smaller than the level, a little above larger."""
     q = bernoulli_upper(mean, level)
@@ -111,7 +111,7 @@ def test_upper_at_the_ends() -> None:
 
 
 @given(means, levels, levels)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_upper_grows_with_the_level(mean: float, one: float, other: float) -> None:
     low, high = sorted((one, other))
     smaller, larger = bernoulli_upper(mean, low), bernoulli_upper(mean, high)
@@ -122,7 +122,7 @@ def test_upper_grows_with_the_level(mean: float, one: float, other: float) -> No
 @example(0.5, 1e-300)
 @example(0.0, 1e-300)
 @example(1.0, 1e6)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_bounds_are_in_order(mean: float, level: float) -> None:
     upper = bernoulli_upper(mean, level)
     bernstein, pinsker = bernstein_upper(mean, level), pinsker_upper(mean, level)
@@ -152,6 +152,7 @@ def grid() -> tuple[list[float], list[float]]:
     return [mean for mean, _ in pairs], [level for _, level in pairs]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("function", [bernoulli_upper, bernstein_upper, pinsker_upper])
 def test_numba_compiles_the_same_bounds(function: object) -> None:
     first, second = grid()

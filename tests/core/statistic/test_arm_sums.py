@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from coopbandits.core import ArmSums, InputError, Registers
 
-REPEATABLE = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
 pulls = st.lists(st.tuples(st.integers(0, 2), st.floats(-50, 50)), max_size=12)
 

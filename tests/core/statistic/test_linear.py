@@ -16,7 +16,7 @@ from coopbandits.core import ArmSums, InputError, LinearSums, Registers
 from coopbandits.core.statistic.linear import in_context
 from coopbandits.core.statistic.versioned import VersionedRegisters
 
-REPEATABLE = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+REPEATABLE = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
 ARMS, SIZE = 3, 2
 features = st.lists(st.floats(-9, 9), min_size=SIZE, max_size=SIZE)

@@ -170,6 +170,7 @@ def in_order(index: Index, estimate: Estimate) -> list[float]:
     return [*estimate.sums, *estimate.counts]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("name", INDICES)
 def test_a_ledger_enters_everything(name: str) -> None:
     """All registers of all pulls, as old as they are, once nobody pulls any more."""
@@ -270,7 +271,7 @@ ROUGH = replace(LOSSY, late=3)
 TIMELESS = (TreeSums(), FloodedTotals(), FloodedPulls(9), NeighborhoodSums())
 
 
-@pytest.mark.covering(4)
+@pytest.mark.covering(2)
 @pytest.mark.plays
 @pytest.mark.parametrize(
     ("spec", "schedule"),
@@ -312,8 +313,8 @@ def maker(spec: Aggregation, statistic: FadingSums) -> Callable[[Any], Any]:
 def test_restored_agents_go_on_exactly(spec: Aggregation, name: str) -> None:
     policy = combine(spec, INDICES[name])
     agents, others = made(policy, GRAPHS["cycle-5"]), made(policy, GRAPHS["cycle-5"])
-    rewards, words = rewards_tape(5, 30, ARMS), decision_words(5, 30)
-    for t in range(30):
+    rewards, words = rewards_tape(5, 18, ARMS), decision_words(5, 18)
+    for t in range(18):
         for agent, other in zip(agents, others, strict=True):
             other.restore_state(through_json(agent.export_state()))
         assert drive(agents, rewards, t, t + 1, words) == drive(others, rewards, t, t + 1, words)
@@ -330,6 +331,7 @@ def test_a_state_of_another_statistic_is_refused(spec: Aggregation) -> None:
     assert agent.export_state() == before
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("delay", [None, 0, 1, 6])
 @pytest.mark.parametrize("name", INDICES)
 def test_a_controller_knows_all_but_what_is_late(name: str, delay: int | None) -> None:
@@ -361,7 +363,7 @@ def test_their_indices_by_hand() -> None:
     assert SkewUCB.value(0, estimate, 0, (), [0.0]) == pytest.approx(expected)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(4)
 @pytest.mark.plays
 @pytest.mark.parametrize("spec", [*CARRYING, CentralTotals], ids=lambda spec: str(spec.name))
 @pytest.mark.parametrize("name", INDICES)

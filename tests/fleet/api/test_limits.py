@@ -81,6 +81,7 @@ def cuts(server: Server) -> dict[str, int]:
     return dict(server.api.meter.cuts)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("data", [b"", b"GET /rea", ASK, HEAD + b"content-length: 9\r\n\r\n{"])
 def test_idle_connections_however_many_keep_nobody_out(data: bytes, loop: Any) -> None:
@@ -115,6 +116,7 @@ def test_connections_that_only_shake_hands_make_room_too(tmp_path: Any) -> None:
         assert len(server._connections) <= 5
 
 
+@pytest.mark.covering(4)
 @pytest.mark.parametrize(
     ("start", "piece"),
     [
@@ -282,7 +284,7 @@ def test_bodies_are_taken_up_to_their_limit() -> None:
 
 def test_chunks_without_end_are_answered_and_cut() -> None:
     piece = b"1000\r\n" + b" " * 4096 + b"\r\n"
-    with running(StandIn(), limits=ApiLimits(body_timeout=0.5)) as server:
+    with running(StandIn(), limits=ApiLimits(body_timeout=0.2)) as server:
         began = time.monotonic()
         with call(server, HEAD + b"transfer-encoding: chunked\r\n\r\n") as caller:
             for _ in range(17):

@@ -152,6 +152,7 @@ def test_readers_beyond_the_limit_are_told_so_and_may_come_back() -> None:
             assert status(head(caller)) == 200
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_thousand_readers_keep_no_application_waiting(loop: Any) -> None:
     site, waited = Watched(), []

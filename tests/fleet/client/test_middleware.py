@@ -71,10 +71,10 @@ class Load:
         self.workers: set[str] = set()
         self.wrong: list[str] = []
 
-    def put(self, seconds: float, workers: int) -> None:
+    def put(self, seconds: float, workers: int, threads: int) -> None:
         """Ask for some time, and for longer until so many workers have answered."""
         end = time.monotonic() + seconds
-        asking = [threading.Thread(target=self._ask, args=[end, workers]) for _ in range(32)]
+        asking = [threading.Thread(target=self._ask, args=[end, workers]) for _ in range(threads)]
         for thread in asking:
             thread.start()
         for thread in asking:
@@ -110,13 +110,13 @@ def counted(address: str, requests: int) -> tuple[int, float]:
             time.sleep(0.05)
 
 
-def hold(command: list[str], app: str, seconds: float, workers: int = 1) -> Load:
+def hold(command: list[str], app: str, seconds: float, workers: int = 1, threads: int = 32) -> Load:
     """Put load on a server; check that every receipt was right and all was counted once."""
     with agent(Version(), "process", 3) as behind:
         address = f"127.0.0.1:{behind.port}"
         with serving(command, app, address) as port:
             load = Load(port)
-            load.put(seconds, workers)
+            load.put(seconds, workers, threads)
             pulls, rewards = counted(address, 2 * len(load.rewards))
     assert not load.wrong, load.wrong[:3]
     assert pulls == 2 * len(load.rewards) > 0
@@ -137,8 +137,11 @@ def test_gunicorn_with_preload_gets_every_receipt_right_for_a_minute() -> None:
     print(f"\n{len(load.rewards)} requests in a minute, all receipts right")
 
 
-def test_uvicorn_gets_every_receipt_right() -> None:
-    hold(UVICORN, "checking:asgi", 3.0)
+@pytest.mark.parametrize(
+    ("seconds", "threads"), [(0.3, 8), pytest.param(3.0, 32, marks=pytest.mark.slow)]
+)
+def test_uvicorn_gets_every_receipt_right(seconds: float, threads: int) -> None:
+    hold(UVICORN, "checking:asgi", seconds, threads=threads)
 
 
 @pytest.mark.parametrize(

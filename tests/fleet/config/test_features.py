@@ -165,6 +165,7 @@ def test_any_context_becomes_columns_in_range_or_one_sentence(context: Any) -> N
         assert require_context(context).keys() == TABLE.keys()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flooded-totals", "tree-sums"])
 def test_a_model_that_no_memory_holds_is_refused(policy: str) -> None:
     arms = ("cluster.arms", [f"arm-{k}" for k in range(1000)])

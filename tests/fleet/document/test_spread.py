@@ -445,6 +445,7 @@ class Story:
             assert not kept.alarm
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_highest_version_is_everywhere_after_healing_and_never_two_contents(seed: int) -> None:
     story = Story(seed)

@@ -95,6 +95,7 @@ async def change(
         assert health["document"]["alarm"] == ""
 
 
+@pytest.mark.slow
 def test_three_agents_take_documents_without_a_restart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from coopbandits.fleet.identity.tls import ALPN
 from coopbandits.fleet.local.layout import Place, prepared, write_configs
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.settings import make_settings
+from coopbandits.fleet.process.embedded import LocalAgent
 
 
 def knock(place: Place, folder: Path | None, node: str = "") -> bytes:
@@ -48,9 +50,13 @@ async def wait_until(
         await asyncio.sleep(0.05)
 
 
-async def require_refusals(places: list[Place], certificates: Path, forged: Path) -> None:
-    async with Members(places) as members:
-        attempts = [(None, ""), (certificates, ""), (forged, "a01"), (certificates, "a77")]
+async def require_refusals(
+    places: list[Place], certificates: Path, forged: Path, old: Path
+) -> None:
+    async with Members(places[:1]) as members:
+        attempts = [
+            (None, ""), (certificates, ""), (forged, "a01"), (certificates, "a77"), (old, "a01"),
+        ]  # fmt: skip
         for count, attempt in enumerate(attempts, start=1):
             answer = await asyncio.to_thread(knock, places[0], *attempt)
             assert b"\x01" not in answer[:1], "a stranger was welcomed"  # see Connection
@@ -62,22 +68,25 @@ async def require_refusals(places: list[Place], certificates: Path, forged: Path
         assert health["rewards"] == 0
         # Not later: when both are stopped, a neighbour may be just about to dial, and hang up.
         log = (places[0].folder / "log.txt").read_text()
-        assert log.count("WARNING refused 127.0.0.1:") == 3
+        assert log.count("WARNING refused 127.0.0.1:") == 4
 
 
 def test_strangers_are_refused(tmp_path: Path) -> None:
-    """No TLS, no certificate, one of another authority, no neighbour's, and another cluster."""
+    """No TLS, no certificate, a forged one, no neighbour's, an expired one, and another cluster."""
     settings = make_settings("path:2", "0.6,0.5")
-    certificates, forged = tmp_path / "certificates", tmp_path / "forged"
+    certificates, forged, old = (tmp_path / name for name in ("certificates", "forged", "old"))
     with prepared(tmp_path, settings) as places:
         write_configs(places, settings, {})
         issue(certificates, ["a77"])
+        issue(certificates, ["a01"], old, days=1, now=datetime.now(UTC) - timedelta(days=10))
         init_authority(forged)
         issue(forged, ["a01"])
         other = places[1].config
         other.write_text(other.read_text().replace('name = "local"', 'name = "other"'))
-        asyncio.run(require_refusals(places, certificates, forged))
+        with LocalAgent(other):
+            asyncio.run(require_refusals(places, certificates, forged, old))
     log = (tmp_path / "a00" / "log.txt").read_text()
+    assert "certificate has expired" in log
     assert re.search("refused a77: .*no neighbour", log)
     assert re.search("refused a01: .*'other'.*'local'", log)
     assert "Traceback" not in log

@@ -1,4 +1,4 @@
-"""Real agents, each a process of its own, that find each other by one address."""
+"""Real agents that find each other by one address."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config.write import write_config
 from coopbandits.fleet.identity.certs import init_authority, issue
+from coopbandits.fleet.process.embedded import LocalAgent
 
 NAMES = [f"shop-{number}" for number in range(1, 7)]
 PATIENCE = 60.0
@@ -34,7 +35,8 @@ class Fleet:
         init_authority(folder)
         issue(folder, NAMES)
 
-    def start(self, name: str) -> None:
+    def write(self, name: str) -> Path:
+        """Write an agent's configuration."""
         tables = {
             "cluster": {
                 "name": "shop",
@@ -56,7 +58,10 @@ class Fleet:
         }
         path = self.folder / f"{name}.toml"
         path.write_text(write_config(tables))
-        command = [sys.executable, "-m", "coopbandits", "agent", str(path)]
+        return path
+
+    def start(self, name: str) -> None:
+        command = [sys.executable, "-m", "coopbandits", "agent", str(self.write(name))]
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
 
@@ -102,7 +107,25 @@ def until(condition: Callable[[], bool], fleet: Fleet) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.plays
+def test_three_agents_in_one_process_find_each_other_by_one_address(fleet: Fleet) -> None:
+    names = {*NAMES[:3]}
+    with contextlib.ExitStack() as stack:
+        agents = {name: stack.enter_context(LocalAgent(fleet.write(name))) for name in NAMES[:3]}
+
+        def linked(name: str) -> set[str]:
+            links = agents[name].health()["links"]
+            return {other for other, link in links.items() if link == "up"}
+
+        until(lambda: all(linked(name) == names - {name} for name in names), fleet)
+        for agent in agents.values():
+            agent.observe(agent.choose().ticket, 1.0)
+        until(
+            lambda: all(sum(arm.pulls for arm in agent.arms()) == 3 for agent in agents.values()),
+            fleet,
+        )
+
+
+@pytest.mark.slow
 def test_agents_find_each_other_by_one_address_and_go_on_as_others_come_and_go(
     fleet: Fleet,
 ) -> None:

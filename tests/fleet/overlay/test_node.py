@@ -63,6 +63,7 @@ def test_sums_are_exact_while_neighbours_come_and_go(policy: str) -> None:
     assert [known(party, name) for name in party.nodes] == pytest.approx([12.0] * 6)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
 def test_a_journal_replays_through_all_changes_of_neighbours(policy: str) -> None:
     party = gathering(policy)
@@ -80,7 +81,9 @@ def test_a_journal_replays_through_all_changes_of_neighbours(policy: str) -> Non
     assert again.own_counts.sum() == 3
 
 
-@pytest.mark.parametrize("several", [False, True], ids=["one bandit", "several"])
+@pytest.mark.parametrize(
+    "several", [pytest.param(False, marks=pytest.mark.slow), True], ids=["one bandit", "several"]
+)
 def test_neighbours_go_before_the_next_round_is_told(
     several: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,8 +115,8 @@ def test_neighbours_go_before_the_next_round_is_told(
 
 
 @pytest.mark.covering(1)
-@pytest.mark.parametrize("away", [0, 3])
-def test_who_is_started_again_keeps_what_it_held(away: int) -> None:
+@pytest.mark.parametrize(("away", "more"), [(0, 20), (0, 60), (3, 60)])
+def test_who_is_started_again_keeps_what_it_held(away: int, more: int) -> None:
     """It has no neighbour at first; those of before vouch for it when they are back."""
     party = gathering("ledger-ts", number=4)
     for name in party.nodes:
@@ -129,7 +132,7 @@ def test_who_is_started_again_keeps_what_it_held(away: int) -> None:
     assert not ledgers(party, root).is_sure
     party.play(5)
     assert ledgers(party, root).is_sure
-    party.play(60)
+    party.play(more)
     entered = [ledgers(party, name)._pulls(ledgers(party, name).ledger) for name in party.nodes]
     assert entered == [14.0] * 4
 

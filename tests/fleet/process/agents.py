@@ -16,6 +16,7 @@ from typing import Any
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import write_config
+from coopbandits.fleet.process.embedded import LocalAgent
 
 from ..transport.nodes import places
 
@@ -158,6 +159,6 @@ def lonely(folder: Path, **node: Any) -> Iterator[Agent]:
         made.kill()
 
 
-def pulls(client: Client) -> float:
+def pulls(client: Client | LocalAgent) -> float:
     """Return how many rewards an agent knows of, its own and others'."""
     return sum(arm.pulls for arm in client.arms())

@@ -37,12 +37,14 @@ def played_once(folder: Path) -> NodeConfig:
     return config
 
 
-def test_a_restored_agent_counts_nothing_twice(tmp_path: Path, certificates: Path) -> None:
+def test_a_restored_agent_counts_nothing_twice(
+    tmp_path: Path, certificates: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     copy = tmp_path / "backup"
     with agents(tmp_path, certificates=certificates) as (alpha, beta):
         alpha.start()
-        beta.start()
-        with alpha.client() as client, beta.client() as other:
+        with alpha.client() as client, LocalAgent(config_of(beta)) as other:
             play(client, 5)
             waiting = client.choose().ticket
             told = back_up(config_of(alpha), copy, time.time())  # while it runs
@@ -58,17 +60,17 @@ def test_a_restored_agent_counts_nothing_twice(tmp_path: Path, certificates: Pat
 
             told = restore(config_of(alpha), copy, time.time())
             assert told.endswith("; rewards: 5; open tickets: 1, all closed")
-            alpha.start()
-            with pytest.raises(ExpiredTicketError):
-                client.observe(waiting, 1.0)
-            with pytest.raises(UnknownTicketError):
-                client.observe(late, 1.0)
-            assert late.partition("-")[0] != client.choose().ticket.partition("-")[0]
-            play(client, 2)
-            wait(lambda: pulls(other) == pulls(client) == 11.0)
-            wait(lambda: "counting anew as" in alpha.told())
-            time.sleep(0.5)  # ten rounds later it is still so
-            assert pulls(other) == pulls(client) == 11.0
+            with LocalAgent(config_of(alpha)) as again:
+                with pytest.raises(ExpiredTicketError):
+                    again.observe(waiting, 1.0)
+                with pytest.raises(UnknownTicketError):
+                    again.observe(late, 1.0)
+                assert late.partition("-")[0] != again.choose().ticket.partition("-")[0]
+                play(again, 2)
+                wait(lambda: pulls(other) == pulls(again) == 11.0)
+                wait(lambda: "counting anew as" in caplog.text)
+                time.sleep(0.5)  # ten rounds later it is still so
+                assert pulls(other) == pulls(again) == 11.0
 
 
 def test_a_journal_that_is_there_is_not_overwritten_unasked(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ async def pulls_at(place: str) -> float:
         return sum(arm.pulls for arm in await client.arms())
 
 
-@pytest.mark.plays
+@pytest.mark.slow
 def test_two_processes_learn_of_two_bandits_through_a_kill(files: list[Path]) -> None:
     places = [f"unix:{path.with_suffix('.sock')}" for path in files]
     with ExitStack() as stack:
@@ -247,12 +247,13 @@ def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Pat
             config = read_config(agent.path, now=time.time(), insecure=True)
             said = restore(config, copy, time.time(), replace=True)
             assert "; rewards: 1; open tickets: 2, all closed" in said
-            agent.start()
-            with pytest.raises(InputError, match="expired"):
-                button.observe(late, 1.0)
-            assert client.health()["rewards"] == 1  # of an arm that is gone, maybe
+            with LocalAgent(config) as restored:
+                with pytest.raises(InputError, match="expired"):
+                    restored.bandit("button").observe(late, 1.0)
+                assert restored.health()["rewards"] == 1  # of an arm that is gone, maybe
 
 
+@pytest.mark.slow
 def test_the_token_of_a_bandit_is_read_again(tmp_path: Path) -> None:
     """A file with a new token, or one that nobody may use any more, is taken as it is."""
     arms = {"sigma": 1.0, "arms": ["red", "blue"]}

@@ -155,7 +155,7 @@ def test_neither_applications_nor_neighbours_starve_the_other(tmp_path: Path, cr
     assert len(text.splitlines()) < 40
 
 
-@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.parametrize("loop", ["uvloop", pytest.param("asyncio", marks=pytest.mark.slow)])
 def test_without_descriptors_an_api_waits_says_it_once_and_goes_on(
     tmp_path: Path, loop: str
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import UnavailableError
 
 from ..bandits import Many, both
@@ -16,12 +17,13 @@ from .agents import agents, lonely, pulls, wait
 
 
 def test_a_drained_agent_waits_for_rewards_and_hands_them_in(
-    tmp_path: Path, certificates: Path
+    tmp_path: Path, certificates: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO")
     with agents(tmp_path, certificates=certificates, drain_seconds=60.0) as (alpha, beta):
         alpha.start()
-        beta.start()
-        with alpha.client() as client, beta.client() as other:
+        neighbor = LocalAgent(beta.path, insecure=True)
+        with alpha.client() as client, neighbor as other:
             wait(lambda: other.health()["links"]["alpha"] == "up")
             tickets = [client.choose().ticket for _ in range(3)]
             client.observe(tickets.pop(), 1.0)
@@ -34,13 +36,21 @@ def test_a_drained_agent_waits_for_rewards_and_hands_them_in(
                 assert not client.observe(ticket, 1.0).duplicate
             assert alpha.end() == 0
             assert pulls(other) == 3.0  # the last ones too, which were signed after they came
-            told = [event["text"] for event in other.state()["events"]]
+            told = [event.text for event in other.state().events]
             assert "alpha has left" in told
             assert "link to alpha is down: alpha has left" in told
         assert "drained; open tickets, which the journal keeps: 0" in alpha.told()
-        assert "refused" not in beta.told()
+        assert "alpha has left" in caplog.text  # so a refusal would be there, too
+        assert "refused" not in caplog.text
 
+
+@pytest.mark.slow
+def test_a_drained_agent_does_not_wait_for_a_neighbour_that_hangs(
+    tmp_path: Path, certificates: Path
+) -> None:
+    with agents(tmp_path, certificates=certificates, drain_seconds=60.0) as (alpha, beta):
         alpha.start()
+        beta.start()
         with alpha.client() as client, beta.client() as other:
             wait(lambda: other.health()["links"]["alpha"] == "up")
             beta.send(signal.SIGSTOP)  # as a machine that hangs
@@ -60,23 +70,34 @@ def test_the_deadline_ends_the_wait_and_the_journal_keeps_what_is_open(tmp_path:
             assert agent.end() == 0
             assert time.monotonic() - began > 0.3
             assert "drained; open tickets, which the journal keeps: 1" in agent.told()
-            agent.write(drain_seconds=60.0)
-            agent.start()
-            assert client.ready() is None
+        with LocalAgent(agent.path, insecure=True) as again:
+            assert not again.observe(ticket, 1.0).duplicate
+
+
+@pytest.mark.slow
+def test_without_a_drain_an_agent_waits_for_nobody(tmp_path: Path) -> None:
+    with lonely(tmp_path, drain_seconds=0.0) as agent:
+        agent.start()
+        with agent.client() as client:
+            client.choose()
             agent.send(signal.SIGTERM)
-            wait(lambda: agent.told().count("draining for ") == 2)
+            assert agent.end() == 0
+            assert "draining for " not in agent.told()
+
+
+@pytest.mark.slow
+def test_a_second_signal_ends_the_wait(tmp_path: Path) -> None:
+    with lonely(tmp_path, drain_seconds=60.0) as agent:
+        agent.start()
+        with agent.client() as client:
+            client.choose()
+            agent.send(signal.SIGTERM)
+            wait(lambda: "draining for " in agent.told())
             began = time.monotonic()
             agent.send(signal.SIGTERM)
             assert agent.end() == 0
             assert time.monotonic() - began < 50.0  # before the deadline
             assert "told to stop a second time" in agent.told()
-            agent.write(drain_seconds=0.0)
-            agent.start()
-            assert not client.observe(ticket, 1.0).duplicate
-            client.choose()
-            agent.send(signal.SIGTERM)  # without a drain it waits for nobody
-            assert agent.end() == 0
-            assert agent.told().count("draining for ") == 2
 
 
 @pytest.mark.slow

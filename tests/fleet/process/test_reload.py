@@ -82,8 +82,8 @@ def test_a_running_agent_takes_over_all_that_changed_or_nothing(
     with agents(tmp_path, certificates=certificates) as (alpha, beta):
         alpha.write_token(TOKEN)
         alpha.start()
-        beta.start()
-        with alpha.client(TOKEN) as old, alpha.client(SECOND) as new, beta.client() as other:
+        neighbor = LocalAgent(beta.path, insecure=True)
+        with alpha.client(TOKEN) as old, alpha.client(SECOND) as new, neighbor as other:
             wait(lambda: other.health()["links"]["alpha"] == "up")
             rounds, process = old.health()["round"], alpha.process
             revoked = alpha.folder / "revoked"

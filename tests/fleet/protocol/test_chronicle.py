@@ -85,7 +85,7 @@ def test_revocations_are_noted(tmp_path: pytest.TempPathFactory) -> None:
 def test_a_list_is_bounded_and_printable() -> None:
     time = [0.0]
     chronicle = Chronicle(lambda: time[0], 1)
-    for at in range(10 * SUBJECTS):
+    for at in range(3 * SUBJECTS):
         chronicle.note("refused", "a\nb\u202e" + "x" * 1000, about=str(at))
     assert len(chronicle.notes) == MOST
     assert len(chronicle._last) <= SUBJECTS + 1

@@ -71,6 +71,7 @@ def numbers(world: World, agent: int = 0) -> int:
     return len(machine.held())
 
 
+@pytest.mark.covering(3)
 @pytest.mark.parametrize("seed", range(8))
 def test_in_a_quiet_fleet_others_tell_an_agent_what_it_has_lost(seed: int) -> None:
     """Whoever acknowledged a message had it once, but perhaps in another life."""
@@ -113,6 +114,7 @@ def test_an_older_journal_makes_a_new_number_and_what_was_told_stays(
     assert numbers(world) == 5, "a restart makes no new one"
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("more", [1, 5, 9])
 def test_pulls_between_a_rollback_and_the_first_link_are_kept(more: int) -> None:
     """Also if they are as many as were lost, or more."""

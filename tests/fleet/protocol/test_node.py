@@ -257,6 +257,7 @@ def disk_of(node: Node) -> MemoryDisk:
     return disk
 
 
+@pytest.mark.covering(51)
 @pytest.mark.parametrize("cluster", [CLUSTER, SYNCHRONOUS, FLOOD], ids=lambda each: each.policy)
 @pytest.mark.parametrize(("what", "when", "changes"), CASES, ids=lambda given: "".join(given))
 def test_an_unexpected_message_changes_nothing_but_counters(

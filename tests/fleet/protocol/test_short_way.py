@@ -81,6 +81,7 @@ def play(cluster: ClusterConfig, seed: int, *, cut: bool) -> list[Any]:
     return seen
 
 
+@pytest.mark.covering(6)
 @pytest.mark.parametrize("policy", CLUSTERS)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_short_way_ends_as_the_long_one(policy: str, seed: int) -> None:

@@ -125,6 +125,7 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     assert node.refusals["bandit"] == 103 - MOST_GREETINGS - 1 + 20 - MOST_GREETINGS
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "ledger-ts"])
 def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed(policy: str) -> None:
     fleet = Many(nx.path_graph(3), declared=both(policy=policy))

@@ -20,7 +20,7 @@ from tests.torture.world import World
 
 from ..contexts import ARMS, EXACT, asked, cluster, paid
 
-QUICK, FULL = 60, 2000
+QUICK, FULL = 40, 2000
 CASES = [QUICK, pytest.param(FULL, marks=pytest.mark.slow)]
 MEANS = {"red": 0.5, "green": 0.3, "blue": 0.2}
 POLICIES = ["flood-ts:family=gaussian", "flood-ucb", "flood-ts:family=bernoulli"]

@@ -73,6 +73,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         FileDisk(tmp_path / "file" / "journal")
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("delay", [0.0, 0.01, 0.03, 0.1])
 def test_a_kill_at_any_instant_loses_nothing_that_was_told(tmp_path: Path, delay: float) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path)]

@@ -50,6 +50,7 @@ def assert_refused(data: bytes, durability: str) -> None:
     assert not disk.kept
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_any_single_flipped_bit_is_refused(durability: str) -> None:
     data = filled(durability, 2)
@@ -60,9 +61,10 @@ def test_any_single_flipped_bit_is_refused(durability: str) -> None:
 
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_flipped_bit_in_a_long_journal_is_refused(durability: str) -> None:
+@pytest.mark.parametrize("times", [500, pytest.param(2000, marks=pytest.mark.slow)])
+def test_a_flipped_bit_in_a_long_journal_is_refused(durability: str, times: int) -> None:
     data, dice = bytearray(filled(durability, 100, 20_000)), np.random.default_rng(1)  # noqa: TID251  not a tape
-    for _ in range(2000):
+    for _ in range(times):
         at, bit = dice.integers(len(data)), 1 << dice.integers(8)
         data[at] ^= bit
         assert_refused(bytes(data), durability)
@@ -70,10 +72,11 @@ def test_a_flipped_bit_in_a_long_journal_is_refused(durability: str) -> None:
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_damage_of_many_bytes_is_refused(durability: str) -> None:
+@pytest.mark.parametrize("times", [150, pytest.param(500, marks=pytest.mark.slow)])
+def test_damage_of_many_bytes_is_refused(durability: str, times: int) -> None:
     data, dice = filled(durability, 100, 3000), np.random.default_rng(2)  # noqa: TID251  not a tape
     end = len(data) - (SECTOR if durability == "power" else 0)  # see the test on lost sectors
-    for _ in range(500):
+    for _ in range(times):
         size = int(dice.choice([2, 3, 8, 40, SECTOR]))
         at = int(dice.integers(end - size))
         noise = (bytes(size), dice.bytes(size), b"\xff" * size)[dice.integers(3)]
@@ -97,7 +100,7 @@ def test_records_that_are_swapped_doubled_or_missing_are_refused(durability: str
 def test_a_middle_that_is_missing_is_refused(durability: str) -> None:
     data, dice = filled(durability, 50), np.random.default_rng(3)  # noqa: TID251  not a tape
     mark = len(records.encode_mark(1))
-    for _ in range(500):
+    for _ in range(200):
         at = int(dice.integers(len(data) - 200))
         size = int(dice.integers(1, len(data) - mark - at))  # something whole is left at the end
         if durability == "power" or size < 30:

@@ -250,6 +250,7 @@ def test_a_bad_message_after_late_rewards_changes_nothing() -> None:
     assert replica.own_counts.sum() == 1
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
 def test_other_neighbours_after_a_restart(policy: str) -> None:
     made = world(policy)

@@ -117,7 +117,7 @@ def test_state_comes_back() -> None:
 
 def test_a_snapshot_of_many_tickets_takes_little_more_than_writing_them() -> None:
     """Nothing else is served while a journal is compacted."""
-    count = 50_000
+    count = 20_000
     tickets = Tickets(limit=count, lifetime=60.0, nonce=1)
     for number in range(1, 2 * count + 1):
         tickets.add(0, 0.0)

@@ -40,8 +40,16 @@ def test_memory_keeps_the_contract() -> None:
     check_transport(MemoryNetwork().transport)
 
 
-@pytest.mark.parametrize("kind", [TcpTransport, Ticking])
-@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize(
+    ("kind", "run"),
+    [
+        (TcpTransport, uvloop.run),
+        (Ticking, asyncio.run),
+        pytest.param(TcpTransport, asyncio.run, marks=pytest.mark.slow),
+        pytest.param(Ticking, uvloop.run, marks=pytest.mark.slow),
+    ],
+    ids=["uvloop", "ticking-asyncio", "asyncio", "ticking-uvloop"],
+)
 def test_tcp_keeps_the_contract(
     run: Callable[[Any], None], kind: type[TcpTransport], certificates: Path
 ) -> None:
