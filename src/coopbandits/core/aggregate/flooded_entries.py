@@ -40,9 +40,6 @@ SHORT = 256
 FEW = 4
 """So many entries are taken one by one."""
 
-ROUNDING = 1e-9
-"""Registers that differ by less, in relation, are equal."""
-
 PER_ENTRY = ("entries", "changed", "sources", "delays")
 """What there is one row of per entry; delays only where time is told."""
 
@@ -235,13 +232,6 @@ class FloodedEntries(ClockedMachine, ContextMachine):
     def arrived_at(self, neighbor: int) -> int:
         """Return the number of the own message that a neighbour acknowledged last."""
         return as_count(self.arrived[self.places[neighbor]])
-
-    def check_growth(self, entry: Vector, earlier: Vector, claims: Claims, now: float) -> None:
-        """Refuse an entry that pulls cannot have made of an earlier version."""
-        before, later = earlier[HEADER:].copy(), entry[HEADER:]
-        self.registers.age(before, rounds=max(0, int(entry[1] - earlier[1])))
-        is_same = np.isclose(later, before, rtol=ROUNDING, atol=0.0)
-        claims.check_totals(self.registers, np.where(is_same, 0.0, later - before), 1.0, now)
 
     def renumbering(self, number: int, left: Vector) -> Vector:
         """Return the order to count under another number, and leave an entry as it was."""
