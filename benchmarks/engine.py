@@ -118,6 +118,8 @@ CASES = (
     Case("agents", "dducb", "regular:3,1000", horizon=500, runs=5),
     Case("agents", "dducb", "regular:3,10000", horizon=500, runs=1),
     Case("agents", "dducb", "regular:3,100000", horizon=500, runs=1),
+    Case("agents", "ledger-ts", "regular:4,100,seed=1", horizon=500, runs=50),
+    Case("agents", "ledger-ts", "regular:4,5000,seed=1", horizon=500, runs=1),
     *(
         Case("own index", f"{aggregation}*{index}", "cycle:100", horizon=2_000, runs=2)
         for aggregation in INDICES_BESIDE

@@ -1,6 +1,6 @@
-"""Size: a million agents fit into 4 GB, and an agent-round does not grow dearer with their number.
+"""Size: a million agents fit into 4 GB, and messages do not grow with the number of agents.
 
-Needs minutes, and a machine that does little else for those that time.
+What an agent-round costs among how many is a benchmark: see `benchmarks.engine`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import sys
 import pytest
 
 import coopbandits as cb
-from benchmarks.engine import Case, time_case
 
 pytestmark = pytest.mark.slow
 
@@ -58,37 +57,14 @@ def test_a_million_agents_in_four_gigabytes() -> None:
     assert figures["peak_megabytes"] <= 4000
 
 
-def test_the_cost_of_an_agent_round_does_not_grow_with_their_number() -> None:
-    sizes = (1_000, 10_000, 100_000)
-    costs = {}
-    for agents in sizes:
-        case = Case("agents", "dducb", f"regular:3,{agents}", horizon=500, runs=1)
-        timing = time_case(case, repeats=3)
-        costs[agents] = timing.draws
-        print(
-            f"\nregular:3,{agents}: {timing.nanoseconds:.1f} ns per agent-round, "
-            f"{timing.draws:.2f} draws"
-        )
-    ratio = costs[100_000] / costs[1_000]
-    print(f"100 000 agents over 1 000: {ratio:.2f}")
-    assert ratio <= 3
-
-
-def test_a_ledger_sends_and_costs_five_thousand_agents_what_it_does_a_hundred() -> None:
-    costs, sent = {}, {}
-    for agents, runs in ((100, 50), (5_000, 1)):
-        graph = f"regular:4,{agents},seed=1"
-        case = Case("agents", "ledger-ts", graph, ARMS, horizon=500, runs=runs)
-        costs[agents] = time_case(case, repeats=3).draws
-        result = cb.simulate(
-            cb.GaussianBandit([1.0] + [0.8] * (ARMS - 1)), cb.Network.from_spec(graph),
-            cb.LedgerTS(), 500, progress=False,
-        )  # fmt: skip
+def test_a_ledger_sends_five_thousand_agents_what_it_does_a_hundred() -> None:
+    sent = {}
+    for agents in (100, 5_000):
+        graph = cb.Network.from_spec(f"regular:4,{agents},seed=1")
+        problem = cb.GaussianBandit([1.0] + [0.8] * (ARMS - 1))
+        result = cb.simulate(problem, graph, cb.LedgerTS(), 500, progress=False)
         assert result.meta["engines"] == ["cpu"]
         sent[agents] = float(result.values_sent.sum()) / (agents * 500)
-        print(f"\nregular:4,{agents}: {sent[agents]:.1f} values, {costs[agents]:.1f} draws")
-    ratio = costs[5_000] / costs[100]
-    print(f"5000 agents over 100: {ratio:.2f}")
+    print(f"values per agent-round, by number of agents: {sent}")
     assert sent[5_000] <= 4 * (6 * ARMS + 46)
     assert sent[5_000] <= 1.05 * sent[100]
-    assert ratio <= 2
