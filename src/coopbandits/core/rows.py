@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 Row = NDArray[Any]
@@ -28,6 +29,11 @@ def add(row: Row, other: Row) -> None:
     row += other
 
 
+def add_up(row: Row, first: Row, second: Row) -> None:
+    """Set a row to the sum of two others."""
+    np.add(first, second, out=row)
+
+
 def subtract(row: Row, other: Row) -> None:
     """Subtract another row."""
     row -= other
@@ -36,6 +42,11 @@ def subtract(row: Row, other: Row) -> None:
 def add_scaled(row: Row, factor: float, other: Row) -> None:
     """Add another row `factor` times."""
     row += factor * other
+
+
+def set_scaled(row: Row, factor: float, other: Row) -> None:
+    """Set a row to `factor` times another one."""
+    np.multiply(other, factor, out=row)
 
 
 def scale(row: Row, factor: float) -> None:

@@ -35,7 +35,7 @@ from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from functools import cache
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -125,12 +125,16 @@ class FieldAggregation(Aggregation):
         Whether rounding may leave totals, such as counts, just below 0, so that they are cut at 0.
     certifies : bool
         Whether `estimate` fills `certain`; if not, agents claim nothing.
+    registered : mapping of str to (int, int)
+        Fields that hold registers in their rows, with as many other values before and behind them.
+        A statistic whose registers age, ages these.
     """
 
     least_time: ClassVar[float] = 2.0
     clips: ClassVar[bool] = False
     certifies: ClassVar[bool] = False
     machine: ClassVar[type[FieldMachine]]
+    registered: ClassVar[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
     prepare: ClassVar[Callable[[Any], None] | None] = None
     """Computes what all messages of a round share. Calling it twice changes nothing more."""
@@ -283,6 +287,10 @@ class FieldMachine(ContextMachine):
             self._lengths[at] = message.size
         self.spec.receive(self.state, self._inbox, self._lengths)
         self.is_prepared = False
+        if self.registers.decay != 1.0:
+            for name, (before, behind) in self.spec.registered.items():
+                row = getattr(self.state, name)
+                self.registers.age(row[..., before : row.shape[-1] - behind])
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
         """Reject messages that no agent of this aggregation writes."""

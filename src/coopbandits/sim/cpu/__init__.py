@@ -42,7 +42,6 @@ from coopbandits.sim.cpu.ledger import play_ledger
 from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood, play_linear_local
 from coopbandits.sim.cpu.linear_tree import play_linear_tree
-from coopbandits.sim.cpu.running_sums import play_running_sums
 from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
 from coopbandits.sim.cpu.tree import play_tree
 from coopbandits.sim.engine import Engine
@@ -58,7 +57,6 @@ KERNELS: dict[type, Kernel] = {
     StagedMixing: play_staged,
     RunningConsensus: play_consensus,
     PullMixing: play_gossip,
-    RunningSums: play_running_sums,
     TreeSums: play_tree,
     LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,

@@ -278,6 +278,10 @@ def _loops() -> dict[Any, Any]:
         for w in range(row.size):
             row[w] += other[w]
 
+    def add_up(row: Any, first: Any, second: Any) -> None:
+        for w in range(row.size):
+            row[w] = first[w] + second[w]
+
     def subtract(row: Any, other: Any) -> None:
         for w in range(row.size):
             row[w] -= other[w]
@@ -285,6 +289,10 @@ def _loops() -> dict[Any, Any]:
     def add_scaled(row: Any, factor: Any, other: Any) -> None:
         for w in range(row.size):
             row[w] += factor * other[w]
+
+    def set_scaled(row: Any, factor: Any, other: Any) -> None:
+        for w in range(row.size):
+            row[w] = other[w] * factor
 
     def scale(row: Any, factor: Any) -> None:
         for w in range(row.size):
@@ -300,7 +308,7 @@ def _loops() -> dict[Any, Any]:
             found += row[w]
         return found
 
-    loops = (copy, fill, add, subtract, add_scaled, scale, lower, total)
+    loops = (copy, fill, add, add_up, subtract, add_scaled, set_scaled, scale, lower, total)
     return {getattr(rows, loop.__name__): inner(loop, forceinline=True) for loop in loops}
 
 

@@ -37,6 +37,7 @@ class Memory(NamedTuple):
     totals: Any
     certain: Any
     pulls: Any
+    lasts: Any
 
 
 class Agents:
@@ -60,7 +61,7 @@ class Agents:
         self.memory = Memory(
             me, np.zeros(sum(lengths)), table.indptr, table.reverse, given,
             np.zeros((links, most)), np.zeros(links, dtype=np.int64), np.zeros((agents, width)),
-            np.zeros((agents, width)), np.zeros((agents, width)),
+            np.zeros((agents, width)), np.zeros((agents, width)), np.zeros(agents, dtype=np.int64),
         )  # fmt: skip
         self.numbers = me.view(np.recarray)
         self.arrays, at = [], 0

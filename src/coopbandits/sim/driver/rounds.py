@@ -27,11 +27,12 @@ def play_rounds(
     numbers: Any, memory: Any, counts: Any, acts: Any, fate: Any, least_time: float, clips: bool,
 ) -> int:  # fmt: skip
     """Play a span of rounds of one run; return how many, fewer where a function failed."""
-    me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls = state
+    me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls, lasts = state
     num_agents, width = totals.shape
     num_arms, squares, num_links = rule.num_arms, rule.squares, lengths.size
     contexts, scratch = np.ones((num_agents, CONTEXT)), np.empty(rule.scratch)
     arms, at = np.zeros(num_agents, np.int64), 0
+    everybody = np.ones(num_agents, np.uint8)
     for r in range(span.rounds):
         done, slot = span.first + r, span.slot + at
         for agent in range(num_agents):
@@ -40,7 +41,7 @@ def play_rounds(
         ok = step(
             ESTIMATE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
             sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
-            contexts.ctypes, pulls.ctypes, 0, num_agents,
+            contexts.ctypes, pulls.ctypes, everybody.ctypes, 0, num_agents,
         )  # fmt: skip
         for agent in range(num_agents):
             if clips:
@@ -56,27 +57,18 @@ def play_rounds(
             numbers.ctypes, rule.numbers_stride, memory.ctypes, scratch.ctypes, arms.ctypes, 0,
             num_agents, num_arms, squares,
         )  # fmt: skip
-        _pull(world, tally, fresh, pulls, arms, acts[r : r + 1], squares, slot, done)
+        _pull(world, tally, fresh, pulls, arms, lasts, acts[r : r + 1], squares, slot, done)
         at = _end_recorded(world, tally, span, at, slot, r)
-        if acts.shape[0] == 0:
-            ok += step(
-                OBSERVE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
-                sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
-                contexts.ctypes, pulls.ctypes, 0, num_agents,
-            )  # fmt: skip
-        else:
-            ok += 1
-            for agent in range(num_agents):
-                if acts[r, agent] > 0:
-                    step(
-                        OBSERVE, me.ctypes, block.ctypes, block.size, indptr.ctypes,
-                        reverse.ctypes, sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes,
-                        certain.ctypes, contexts.ctypes, pulls.ctypes, agent, agent + 1,
-                    )  # fmt: skip
+        acting = acts[r] if acts.shape[0] > 0 else everybody
+        ok += step(
+            OBSERVE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
+            sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
+            contexts.ctypes, pulls.ctypes, acting.ctypes, 0, num_agents,
+        )  # fmt: skip
         ok += step(
             MESSAGE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
             sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
-            contexts.ctypes, pulls.ctypes, 0, num_agents,
+            contexts.ctypes, pulls.ctypes, everybody.ctypes, 0, num_agents,
         )  # fmt: skip
         for link in range(num_links):  # a message is counted if it was sent, whatever its fate
             fated = fate[r, link] if fate.shape[0] > 0 else 0
@@ -89,7 +81,7 @@ def play_rounds(
         ok += step(
             RECEIVE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
             sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
-            contexts.ctypes, pulls.ctypes, 0, num_agents,
+            contexts.ctypes, pulls.ctypes, everybody.ctypes, 0, num_agents,
         )  # fmt: skip
         if ok != 4:  # a C function that raised returned 0
             return r
@@ -99,8 +91,8 @@ def play_rounds(
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def sit_out(step: Any, state: Any, agent: int, rounds: int) -> None:
     """Let a fresh agent end rounds in which it did nothing and heard nothing."""
-    me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls = state
-    contexts = np.ones((totals.shape[0], CONTEXT))
+    me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls, lasts = state
+    contexts, nobody = np.ones((totals.shape[0], CONTEXT)), np.zeros(totals.shape[0], np.uint8)
     lengths[indptr[agent] : indptr[agent + 1]] = 0
     kept = lengths.copy()
     for _ in range(rounds):
@@ -108,18 +100,18 @@ def sit_out(step: Any, state: Any, agent: int, rounds: int) -> None:
             step(
                 phase, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
                 sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
-                contexts.ctypes, pulls.ctypes, agent, agent + 1,
+                contexts.ctypes, pulls.ctypes, nobody.ctypes, agent, agent + 1,
             )  # fmt: skip
             lengths[:] = kept
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def _pull(
-    world: Any, tally: Any, fresh: Any, pulls: Any, arms: Any, acts: Any, squares: int, slot: int,
-    done: int,
+    world: Any, tally: Any, fresh: Any, pulls: Any, arms: Any, lasts: Any, acts: Any, squares: int,
+    slot: int, done: int,
 ) -> None:  # fmt: skip
     """Let agents that act pull their arms; write what each pull adds to the statistic."""
-    num_agents, width = pulls.shape
+    num_agents = arms.size
     table, prices, num_arms = world.tables, world.prices, world.num_arms
     shift = segment_of(world.starts, world.period, done) * num_arms
     for first in range(0, num_agents, world.block):
@@ -131,8 +123,11 @@ def _pull(
             row = world.places[agent] + shift + arm
             z = variate(world.is_normal, word_at(world.reward_keys[agent], done), world.cubics)
             u = reward_from_variate(world.form_kind, table, row, z)
-            for w in range(width):
-                pulls[agent, w] = 0.0
+            before = lasts[agent]  # the only pull in this row
+            pulls[agent, before] = pulls[agent, num_arms + before] = 0.0
+            if squares > 0:
+                pulls[agent, square_place(num_arms, squares, before)] = 0.0
+            lasts[agent] = arm
             pulls[agent, arm], pulls[agent, num_arms + arm] = u, 1.0
             if squares > 0:
                 pulls[agent, square_place(num_arms, squares, arm)] = u * u

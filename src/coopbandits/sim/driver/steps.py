@@ -30,7 +30,7 @@ _WHOLE = types.int64
 _FLOATS, _WHOLES = types.CPointer(types.float64), types.CPointer(types.int64)
 SIGNATURE = _WHOLE(
     _WHOLE, types.voidptr, _FLOATS, _WHOLE, _WHOLES, _WHOLES, _WHOLES, _FLOATS, _WHOLES,
-    _FLOATS, _FLOATS, _FLOATS, _FLOATS, _WHOLE, _WHOLE,
+    _FLOATS, _FLOATS, _FLOATS, _FLOATS, types.CPointer(types.uint8), _WHOLE, _WHOLE,
 )  # fmt: skip
 
 FUNCTIONS = ("observe", "message", "receive", "estimate", "prepare")
@@ -52,7 +52,7 @@ def _form(key: str) -> Any:
     def step(
         phase: int, me_at: Any, block_at: Any, block_size: int, indptr_at: Any, reverse_at: Any,
         sizes_at: Any, box_at: Any, lengths_at: Any, totals_at: Any, certain_at: Any,
-        contexts_at: Any, pulls_at: Any, start: int, end: int,
+        contexts_at: Any, pulls_at: Any, acts_at: Any, start: int, end: int,
     ) -> int:  # fmt: skip
         if len(key) == 0:
             return 0
@@ -65,20 +65,26 @@ def _form(key: str) -> Any:
         reverse = carray(reverse_at, links)
         totals, certain = carray(totals_at, (agents, width)), carray(certain_at, (agents, width))
         contexts, pulls = carray(contexts_at, (agents, 4)), carray(pulls_at, (agents, width))
+        acts = carray(acts_at, agents)
         arrays = arrays_of(carray(block_at, block_size), sizes, agents, links)
         for agent in range(start, end):
             first, stop = indptr[agent], indptr[agent + 1]
-            s = state_of(me[agent], arrays, agent, first, stop)
+            # A state per branch: numba then sees that no reference to it is left.
             if phase == ESTIMATE:
+                s = state_of(me[agent], arrays, agent, first, stop)
                 estimate(s, totals[agent], certain[agent], contexts[agent, 1:])
             elif phase == OBSERVE:
-                observe(s, pulls[agent])
+                if acts[agent] > 0:
+                    s = state_of(me[agent], arrays, agent, first, stop)
+                    observe(s, pulls[agent])
             elif phase == MESSAGE:
+                s = state_of(me[agent], arrays, agent, first, stop)
                 prepare(s)
                 for link in range(stop - first):
                     back = reverse[first + link]
                     lengths[back] = message(s, link, box[back])
             else:
+                s = state_of(me[agent], arrays, agent, first, stop)
                 receive(s, box[first:stop], lengths[first:stop])
         return 1
 
