@@ -31,10 +31,12 @@ Functions that run compiled see no Python objects: numbers, arrays and other suc
 
 from __future__ import annotations
 
+import traceback
 from abc import abstractmethod
 from collections import namedtuple
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
@@ -42,9 +44,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.aggregation import Aggregation, ContextMachine, MessageSize
-from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.aggregate.exchange import all_finite, check_vectors
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
-from coopbandits.core.errors import InputError
+from coopbandits.core.errors import AggregationFailedError, InputError
 from coopbandits.core.state import read_field
 from coopbandits.core.statistic import Registers
 
@@ -125,6 +127,8 @@ class FieldAggregation(Aggregation):
         Whether rounding may leave totals, such as counts, just below 0, so that they are cut at 0.
     certifies : bool
         Whether `estimate` fills `certain`; if not, agents claim nothing.
+    derived : tuple of str
+        Fields that `start` fills for good or `prepare` computes: no part of an exported state.
     registered : mapping of str to (int, int)
         Fields that hold registers in their rows, with as many other values before and behind them.
         A statistic whose registers age, ages these.
@@ -134,6 +138,7 @@ class FieldAggregation(Aggregation):
     clips: ClassVar[bool] = False
     certifies: ClassVar[bool] = False
     machine: ClassVar[type[FieldMachine]]
+    derived: ClassVar[tuple[str, ...]] = ()
     registered: ClassVar[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
     prepare: ClassVar[Callable[[Any], None] | None] = None
@@ -233,14 +238,14 @@ class FieldMachine(ContextMachine):
     """One agent of an aggregation on fields, which calls its functions as they are."""
 
     def __init__(self, spec: FieldAggregation, view: LocalView, registers: Registers) -> None:
-        self.spec, self.registers = spec, registers
+        self.spec, self.registers, self.agent_id = spec, registers, view.agent_id
         self.neighbors = sorted(view.neighbor_weights)
         self.places = {j: at for at, j in enumerate(self.neighbors)}
         links = Links(len(self.neighbors))
         sizes = Sizes(registers.num_arms, registers.size, links, view.num_agents or 0)
         self.layout, self.most = spec.layout(sizes), spec.message_width(sizes)
         self.state = agent_state(self.layout, links)
-        self.fields = self.layout.names
+        self.fields = tuple(name for name in self.layout.names if name not in spec.derived)
         self.links = tuple(field.name for field in self.layout.arrays if field.per_link)
         spec.start(self.state, view)
         self.is_prepared = False
@@ -252,7 +257,12 @@ class FieldMachine(ContextMachine):
         """Return what the function writes."""
         totals, certain, about = self.registers.zeros(), self.registers.zeros(), np.ones(ABOUT)
         about[TIME] = COUNTED
-        self.spec.estimate(self.state, totals, certain, about)
+        self._call("estimate", totals, certain, about)
+        if not (all_finite(totals) and all_finite(about)):
+            raise self._failure(
+                f"estimate wrote totals {totals.tolist()}, and {about.tolist()} about them; write "
+                "finite numbers"
+            )
         if self.spec.clips:
             totals = self.registers.clip(totals)
         time, num_agents, ahead = about.tolist()
@@ -267,13 +277,17 @@ class FieldMachine(ContextMachine):
         """Add one own pull."""
         self._pull[:] = 0.0
         self.registers.record(self._pull, arm, reward, context)
-        self.spec.observe(self.state, self._pull)
+        self._call("observe", self._pull)
         self.is_prepared = False
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return this round's message to a neighbour, or None for silence."""
         self._prepare()
-        length = self.spec.message(self.state, self.places[neighbor], self._out)
+        length = self._call("message", self.places[neighbor], self._out)
+        if not 0 <= length <= self.most:
+            raise self._failure(
+                f"message returned a length of {length}; message_width allows 0 to {self.most}"
+            )
         return self._out[:length].copy() if length > 0 else None
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
@@ -285,7 +299,7 @@ class FieldMachine(ContextMachine):
             at = self.places[neighbor]
             self._inbox[at, : message.size] = message
             self._lengths[at] = message.size
-        self.spec.receive(self.state, self._inbox, self._lengths)
+        self._call("receive", self._inbox, self._lengths)
         self.is_prepared = False
         if self.registers.decay != 1.0:
             for name, (before, behind) in self.spec.registered.items():
@@ -298,14 +312,27 @@ class FieldMachine(ContextMachine):
 
     def _prepare(self) -> None:
         if not self.is_prepared and self.spec.prepare is not None:
-            type(self.spec).prepare(self.state)  # type: ignore[misc]  # a static method
+            self._call("prepare")
         self.is_prepared = True
 
+    def _call(self, name: str, *given: Any) -> Any:
+        try:
+            return getattr(self.spec, name)(self.state, *given)
+        except InputError:
+            raise
+        except Exception as error:
+            spot = traceback.extract_tb(error.__traceback__)[-1]
+            raise self._failure(
+                f"{name} raised {type(error).__name__}: {error} "
+                f"({Path(spot.filename).name}:{spot.lineno})"
+            ) from error
+
+    def _failure(self, what: str) -> AggregationFailedError:
+        return AggregationFailedError(self.agent_id, f"aggregation {self.spec.spelling}: {what}")
+
     def export_state(self) -> State:
-        """Return all fields as plain data."""
-        numbers = {name: getattr(self.state.me, name) for name, _ in self.layout.numbers}
-        arrays = {each.name: getattr(self.state, each.name).tolist() for each in self.layout.arrays}
-        return numbers | arrays
+        """Return the fields as plain data."""
+        return {name: _plain(self._held(name)) for name in self.fields}
 
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
@@ -314,15 +341,22 @@ class FieldMachine(ContextMachine):
                 f"state has fields {sorted(state)}, but {self.spec.name} keeps "
                 f"{sorted(self.fields)}; restore a state exported by the same policy"
             )
-        present = {name: getattr(self.state.me, name) for name, _ in self.layout.numbers}
-        present |= {each.name: getattr(self.state, each.name) for each in self.layout.arrays}
-        values = {name: read_field(present[name], state[name], name) for name in self.fields}
+        values = {name: read_field(self._held(name), state[name], name) for name in self.fields}
         self.check_state(values)
-        for name, _ in self.layout.numbers:
-            setattr(self.state.me, name, values[name])
-        for each in self.layout.arrays:
-            getattr(self.state, each.name)[...] = values[each.name]
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                self._held(name)[...] = value
+            else:
+                setattr(self.state.me, name, value)
         self.is_prepared = False
+
+    def _held(self, name: str) -> Any:
+        """Return a number, or an array, of the state."""
+        return getattr(self.state if name in self.state._fields else self.state.me, name)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 FieldAggregation.machine = FieldMachine

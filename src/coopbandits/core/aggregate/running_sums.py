@@ -80,6 +80,7 @@ class RunningSums(FieldAggregation):
     name: ClassVar[str] = "running-sums"
     machine: ClassVar[type[FieldMachine]] = RunningSumsMachine
     clips: ClassVar[bool] = True
+    derived: ClassVar[tuple[str, ...]] = ("share", "alive", "born", "most_agents")
     registered: ClassVar[Mapping[str, tuple[int, int]]] = {
         "held": (0, 1), "share": (0, 1), "sent": (0, 1), "heard": (0, 1)
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numba
 import numpy as np
@@ -11,14 +11,15 @@ import numpy as np
 from coopbandits.core.aggregate.fields import FieldAggregation, Links, Sizes, state_class
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
+from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.runs import REPLAYED, Runs
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.driver.rounds import play_rounds, sit_out
 from coopbandits.sim.driver.steps import DIMS, MOST_SIZES, compiled_step, numbers_type
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.reference import local_views
+from coopbandits.sim.reference import local_views, play_again
 
 SPAN_PULLS = 500_000
 """Pulls of one run between two reports of progress."""
@@ -124,6 +125,8 @@ def play_fields(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     fresh = state.fresh if task.keep else np.zeros((len(runs), 0, state.shape[2]))
 
+    failed: dict[int, int] = {}
+
     def play(row: int) -> None:
         """Play a span of one run, stopping for every agent that is renewed."""
         acts, renewed, fate = faults.acts[row], faults.fresh[row], faults.fate[row]
@@ -139,21 +142,32 @@ def play_fields(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
                 step, state.choice.function, agents[row].memory, world,
                 span(task, done + first, stop - first), tally, fresh[row], rule, numbers,
                 state.memory[row], counts[row], acts[first:stop], fate[first:stop],
-                spec.least_time, spec.clips,
+                spec.least_time, spec.clips, not is_ours(spec),
             )  # fmt: skip
             if played < stop - first:
-                raise InputError(
-                    f"a function of aggregation {spec.spelling} failed in round "
-                    f'{done + first + played + 1} of run {runs[row]}; see why with engine="reference"'
-                )
+                failed[row] = done + first + played + 1
+                return
 
     with ThreadPoolExecutor(min(len(runs), numba.get_num_threads())) as pool:
         while (done := state.done) < task.horizon:
             rounds = min(most, task.horizon - done)
             faults = reader.read(rounds)
             list(pool.map(play, range(len(runs))))
+            if failed:
+                _raise_failure(task, runs, failed)
             state.played(rounds)
     return state.finish(counts)
+
+
+def _raise_failure(task: Task, runs: range, failed: dict[int, int]) -> NoReturn:
+    """Raise what the reference engine does where a function of the first such run failed."""
+    row, rounds = min(failed.items())
+    if rounds * task.network.num_agents <= REPLAYED:
+        play_again(task, runs[row], rounds)
+    raise InputError(
+        f"round {rounds} of run {runs[row]}: a function of aggregation {task.policy.spelling} "
+        'failed; find the line with engine="reference"'
+    )
 
 
 def _of_run(values: Any, row: int) -> Any:

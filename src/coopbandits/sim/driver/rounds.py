@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from coopbandits.sim.driver.steps import ESTIMATE, MESSAGE, OBSERVE, RECEIVE
 def play_rounds(
     step: Any, choose: Any, state: Any, world: Any, span: Any, tally: Any, fresh: Any, rule: Any,
     numbers: Any, memory: Any, counts: Any, acts: Any, fate: Any, least_time: float, clips: bool,
+    is_checked: bool,
 ) -> int:  # fmt: skip
     """Play a span of rounds of one run; return how many, fewer where a function failed."""
     me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls, lasts = state
@@ -52,6 +54,14 @@ def play_rounds(
                 for k in range(num_arms):
                     counted += totals[agent, num_arms + k]
                 contexts[agent, TIME] = max(least_time, counted)
+            if is_checked:
+                told = contexts[agent, TIME] + contexts[agent, AGENTS] + contexts[agent, AHEAD]
+                for w in range(width):
+                    told += totals[agent, w]
+                if not math.isfinite(told):
+                    return r
+        if ok != 1:
+            return r
         choose(
             totals.ctypes, width, contexts.ctypes, CONTEXT, world.decision_keys.ctypes, done,
             numbers.ctypes, rule.numbers_stride, memory.ctypes, scratch.ctypes, arms.ctypes, 0,

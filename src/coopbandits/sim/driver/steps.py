@@ -15,7 +15,9 @@ from numba import carray, cfunc, njit, types
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
 from coopbandits.core.aggregate.fields import FieldAggregation, Layout, state_class
+from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_function, file_lock, first_line
+from coopbandits.sim.cpu.inner import alone
 from coopbandits.sim.digest import digest
 
 ESTIMATE, OBSERVE, MESSAGE, RECEIVE = range(4)
@@ -72,20 +74,26 @@ def _form(key: str) -> Any:
             # A state per branch: numba then sees that no reference to it is left.
             if phase == ESTIMATE:
                 s = state_of(me[agent], arrays, agent, first, stop)
-                estimate(s, totals[agent], certain[agent], contexts[agent, 1:])
+                if not estimate(s, totals[agent], certain[agent], contexts[agent, 1:]):
+                    return 0
             elif phase == OBSERVE:
                 if acts[agent] > 0:
                     s = state_of(me[agent], arrays, agent, first, stop)
-                    observe(s, pulls[agent])
+                    if not observe(s, pulls[agent]):
+                        return 0
             elif phase == MESSAGE:
                 s = state_of(me[agent], arrays, agent, first, stop)
-                prepare(s)
+                if not prepare(s):
+                    return 0
                 for link in range(stop - first):
                     back = reverse[first + link]
                     lengths[back] = message(s, link, box[back])
+                    if lengths[back] < 0 or lengths[back] > most:
+                        return 0
             else:
                 s = state_of(me[agent], arrays, agent, first, stop)
-                receive(s, box[first:stop], lengths[first:stop])
+                if not receive(s, box[first:stop], lengths[first:stop]):
+                    return 0
         return 1
 
     return step
@@ -93,6 +101,70 @@ def _form(key: str) -> Any:
 
 def _nothing(s: Any) -> None:
     """Prepare nothing."""
+
+
+def _guarded(name: str, function: Any) -> Any:
+    """Return a function that returns whether it succeeded, or −1 for no length of a message."""
+
+    def one(s: Any) -> bool:
+        try:
+            function(s)
+        except Exception:
+            return False
+        return True
+
+    def two(s: Any, a: Any) -> bool:
+        try:
+            function(s, a)
+        except Exception:
+            return False
+        return True
+
+    def three(s: Any, a: Any, b: Any) -> bool:
+        try:
+            function(s, a, b)
+        except Exception:
+            return False
+        return True
+
+    def four(s: Any, a: Any, b: Any, c: Any) -> bool:
+        try:
+            function(s, a, b, c)
+        except Exception:
+            return False
+        return True
+
+    def length(s: Any, a: Any, b: Any) -> int:
+        try:
+            return int(function(s, a, b))
+        except Exception:
+            return -1
+
+    forms = {"prepare": one, "observe": two, "receive": three, "estimate": four, "message": length}
+    return alone(forms[name], forceinline=True)
+
+
+def _succeeding(name: str, function: Any) -> Any:
+    """Return the same for a function of ours, which raises nothing."""
+
+    def one(s: Any) -> bool:
+        function(s)
+        return True
+
+    def two(s: Any, a: Any) -> bool:
+        function(s, a)
+        return True
+
+    def three(s: Any, a: Any, b: Any) -> bool:
+        function(s, a, b)
+        return True
+
+    def four(s: Any, a: Any, b: Any, c: Any) -> bool:
+        function(s, a, b, c)
+        return True
+
+    forms = {"prepare": one, "observe": two, "receive": three, "estimate": four}
+    return function if name == "message" else alone(forms[name], forceinline=True)
 
 
 def numbers_type(layout: Layout) -> np.dtype[Any]:
@@ -130,7 +202,8 @@ def compiled_step(spec: FieldAggregation, layout: Layout) -> Any:
         state = state_class(tuple(field.name for field in layout.arrays))
         made: dict[str, Any] = {"np": np, "State": state}
         exec(compile(source, "<fields>", "exec"), made)  # noqa: S102  of names of fields alone
-        scope = {name: compiled_function(each) for name, each in functions.items()}
+        guard = _succeeding if is_ours(spec) else _guarded
+        scope = {name: guard(name, compiled_function(each)) for name, each in functions.items()}
         scope |= {name: njit(made[name], inline="always") for name in ("arrays_of", "state_of")}
         form = _form(key)
         step = FunctionType(
