@@ -190,6 +190,11 @@ class FieldAggregation(Aggregation):
         return MessageSize(most, most)
 
     @property
+    def uncertified(self) -> str:
+        """Nothing where it `certifies` pulls."""
+        return "" if self.certifies else super().uncertified
+
+    @property
     def takes_context(self) -> bool:
         """Yes: it looks into no registers."""
         return True

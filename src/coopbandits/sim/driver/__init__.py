@@ -16,7 +16,7 @@ from coopbandits.sim.cpu.choices import CannotCompileError
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.runs import REPLAYED, Runs
 from coopbandits.sim.cpu.world import span
-from coopbandits.sim.driver.rounds import play_rounds, sit_out
+from coopbandits.sim.driver.rounds import COUNTS, LATE, play_rounds, sit_out
 from coopbandits.sim.driver.steps import DIMS, MOST_SIZES, compiled_step, numbers_type
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.reference import local_views, play_again
@@ -39,6 +39,30 @@ class Memory(NamedTuple):
     certain: Any
     pulls: Any
     lasts: Any
+
+
+class Late(NamedTuple):
+    """Messages under way, by the round in which they are due: as many as the longest delay, and 1.
+
+    `boxes` (slot, link, value) and `lengths` (slot, link), 0 for none; `sent` is when, and `newest`
+    (link) when the newest that arrived was sent. Without delays there is no slot.
+    """
+
+    boxes: Any
+    lengths: Any
+    sent: Any
+    newest: Any
+    overtakes: bool
+
+
+def make_late(spec: FieldAggregation, task: Task, memory: Memory) -> Late:
+    """Return an empty one for a run."""
+    longest = max((kind.longest_delay for kind in task.faults.kinds), default=0)
+    slots, (links, most) = longest + 1 if longest else 0, memory.box.shape
+    return Late(
+        np.zeros((slots, links, most)), np.zeros((slots, links), dtype=np.int64),
+        np.zeros((slots, links), dtype=np.int64), np.zeros(links, dtype=np.int64), spec.overtakes,
+    )  # fmt: skip
 
 
 class Agents:
@@ -100,10 +124,6 @@ def obstacle(parts: Parts, task: Task) -> str:
     spec = parts.aggregation
     if not isinstance(spec, FieldAggregation):
         return f" for aggregation {spec.spelling}"
-    if any(kind.longest_delay for kind in task.faults.kinds):
-        return f" for faults {task.faults.spelling}"
-    if task.stop is not None:
-        return " for agents that stop"
     registers = parts.statistic.registers(task.problem.num_arms)
     sizes = Sizes(registers.num_arms, registers.size, Links(1), task.network.num_agents)
     try:
@@ -118,10 +138,11 @@ def play_fields(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     spec = parts.aggregation
     assert isinstance(spec, FieldAggregation)  # noqa: S101  `obstacle` says so
     state, reader = Runs(parts, task, runs, tick), FaultReader(task, runs)
-    rule, numbers = state.rule()
+    rule, numbers = state.rule(apart=True)
     agents = [Agents(spec, task, run, state.shape[2]) for run in runs]
     step = compiled_step(spec, agents[0].layout)
-    counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
+    counts = np.zeros((len(runs), task.rounds.size, COUNTS), dtype=np.int64)
+    late = [make_late(spec, task, each.memory) for each in agents]
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
     fresh = state.fresh if task.keep else np.zeros((len(runs), 0, state.shape[2]))
 
@@ -142,7 +163,7 @@ def play_fields(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
                 step, state.choice.function, agents[row].memory, world,
                 span(task, done + first, stop - first), tally, fresh[row], rule, numbers,
                 state.memory[row], counts[row], acts[first:stop], fate[first:stop],
-                spec.least_time, spec.clips, not is_ours(spec),
+                late[row], spec.least_time, spec.clips, not is_ours(spec),
             )  # fmt: skip
             if played < stop - first:
                 failed[row] = done + first + played + 1
@@ -156,7 +177,8 @@ def play_fields(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
             if failed:
                 _raise_failure(task, runs, failed)
             state.played(rounds)
-    return state.finish(counts)
+    state.record.late[:] = counts[:, :, LATE].sum(axis=1)
+    return state.finish(counts[:, :, :LATE])
 
 
 def _raise_failure(task: Task, runs: range, failed: dict[int, int]) -> NoReturn:

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from coopbandits.core.aggregate.fields import COUNTED
-from coopbandits.network.faults import DOWN
+from coopbandits.network.faults import DOWN, LOST
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.leaves import (
@@ -21,12 +21,17 @@ from coopbandits.sim.cpu.leaves import (
 )
 from coopbandits.sim.driver.steps import ESTIMATE, MESSAGE, OBSERVE, RECEIVE
 
+VALUES, SENT, DELIVERED, MISSED, LATE = range(5)
+"""What is counted of messages; one that is missed was lost on its way, or overtaken."""
+
+COUNTS = 5
+
 
 @njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator, unused-ignore]
 def play_rounds(
     step: Any, choose: Any, state: Any, world: Any, span: Any, tally: Any, fresh: Any, rule: Any,
-    numbers: Any, memory: Any, counts: Any, acts: Any, fate: Any, least_time: float, clips: bool,
-    is_checked: bool,
+    numbers: Any, memory: Any, counts: Any, acts: Any, fate: Any, late: Any, least_time: float,
+    clips: bool, is_checked: bool,
 ) -> int:  # fmt: skip
     """Play a span of rounds of one run; return how many, fewer where a function failed."""
     me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls, lasts = state
@@ -35,6 +40,7 @@ def play_rounds(
     contexts, scratch = np.ones((num_agents, CONTEXT)), np.empty(rule.scratch)
     arms, at = np.zeros(num_agents, np.int64), 0
     everybody = np.ones(num_agents, np.uint8)
+    apart = np.empty((num_agents if rule.stopping else 0, 2 * width))
     for r in range(span.rounds):
         done, slot = span.first + r, span.slot + at
         for agent in range(num_agents):
@@ -62,8 +68,13 @@ def play_rounds(
                     return r
         if ok != 1:
             return r
+        read = totals
+        if rule.stopping:
+            for agent in range(num_agents):
+                apart[agent, :width], apart[agent, width:] = totals[agent], certain[agent]
+            read = apart
         choose(
-            totals.ctypes, width, contexts.ctypes, CONTEXT, world.decision_keys.ctypes, done,
+            read.ctypes, read.shape[1], contexts.ctypes, CONTEXT, world.decision_keys.ctypes, done,
             numbers.ctypes, rule.numbers_stride, memory.ctypes, scratch.ctypes, arms.ctypes, 0,
             num_agents, num_arms, squares,
         )  # fmt: skip
@@ -83,11 +94,16 @@ def play_rounds(
         for link in range(num_links):  # a message is counted if it was sent, whatever its fate
             fated = fate[r, link] if fate.shape[0] > 0 else 0
             if lengths[link] > 0 and fated != DOWN:
-                counts[slot, 0] += lengths[link]
-                counts[slot, 1] += 1
-                counts[slot, 2 if fated == 0 else 3] += 1
+                counts[slot, VALUES] += lengths[link]
+                counts[slot, SENT] += 1
+                if late.lengths.shape[0] > 0 and fated != LOST:
+                    _put_off(late, link, box[link], lengths[link], done, fated, counts[slot])
+                else:
+                    counts[slot, DELIVERED if fated == 0 else MISSED] += 1
             if fated != 0:
                 lengths[link] = 0
+        if late.lengths.shape[0] > 0:
+            _deliver(late, box, lengths, done, counts[slot])
         ok += step(
             RECEIVE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
             sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
@@ -96,6 +112,37 @@ def play_rounds(
         if ok != 4:  # a C function that raised returned 0
             return r
     return int(span.rounds)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _put_off(
+    late: Any, link: int, message: Any, length: int, done: int, delay: int, counts: Any
+) -> None:
+    """Keep a message until it is due; an earlier one that is due together with it is lost."""
+    slot = (done + delay) % late.lengths.shape[0]
+    counts[MISSED] += late.lengths[slot, link] > 0
+    late.boxes[slot, link, :length] = message[:length]
+    late.lengths[slot, link], late.sent[slot, link] = length, done
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
+def _deliver(late: Any, box: Any, lengths: Any, done: int, counts: Any) -> None:
+    """Deliver what is due now, but for messages that a newer one has overtaken and made useless."""
+    slot = done % late.lengths.shape[0]
+    for link in range(lengths.size):
+        length, sent = late.lengths[slot, link], late.sent[slot, link]
+        lengths[link], late.lengths[slot, link] = 0, 0
+        if length == 0:
+            continue
+        is_overtaken = late.overtakes and sent < late.newest[link]
+        late.newest[link] = max(late.newest[link], sent)
+        if is_overtaken:
+            counts[MISSED] += 1
+            continue
+        lengths[link] = length
+        box[link, :length] = late.boxes[slot, link, :length]
+        counts[DELIVERED] += 1
+        counts[LATE] += sent < done
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
