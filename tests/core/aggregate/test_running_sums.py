@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import RunningSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
-from coopbandits.core.aggregate.running_sums import RunningSumsMachine
+from coopbandits.core.aggregate.fields import FieldMachine
 
 from ..fleet import machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
@@ -78,7 +78,7 @@ def test_hardly_any_weight_is_no_information() -> None:
     assert mine.estimate().counts[1] == 0.0
 
 
-def mass(world: Rough[RunningSumsMachine]) -> Vector:
+def mass(world: Rough[FieldMachine]) -> Vector:
     """What agents hold, and what is on the links."""
     total = sum(agent.state.held for agent in world.agents)
     for i, agent in enumerate(world.agents):
@@ -109,7 +109,9 @@ def worst_error(graph: nx.Graph[Any], loss: float, rounds: int) -> float:
     world.pull()
     for _ in range(rounds):
         world.step(replace(CALM, loss=loss, key=2))
-    ratios: NDArray[np.float64] = np.array([a.state.held[:-1] / a.state.held[-1] for a in world.agents])
+    ratios: NDArray[np.float64] = np.array(
+        [a.state.held[:-1] / a.state.held[-1] for a in world.agents]
+    )
     return float(np.abs(ratios - world.paid / len(world.agents)).max())
 
 

@@ -106,7 +106,7 @@ def start_counting(s: Any, view: LocalView) -> None:
 def counted(s: Any) -> float:
     """Return N̂, no more than there can be."""
     found = max(1.0, (EXPONENTIALS - 1) / s.me.total)
-    return min(s.me.most_agents, max(s.me.last_count, found))
+    return float(min(s.me.most_agents, max(s.me.last_count, found)))
 
 
 def write_minima(s: Any, told: float, out: Any, at: int) -> int:
@@ -151,6 +151,12 @@ def collect_again(s: Any, generation: int) -> None:
     rows.copy(s.minima, s.born)
     s.me.total = rows.total(s.minima)
     s.me.generation, s.me.collecting = generation, 0
+
+
+def check_counting(values: State) -> None:
+    """Check that counts in a state are not negative."""
+    for name in ("generation", "collecting"):
+        require_count(f"state field {name}", values[name], least=0)
 
 
 class CountingMachine(Machine):
@@ -222,11 +228,6 @@ class CountingMachine(Machine):
         latest = claims.most_rounds(now) / GENERATION + 1.0
         claims.check_within("a generation", number, 0.0, latest)
 
-    def restore_state(self, state: State) -> None:
-        """Continue from an exported state, also of a version that knew one generation only."""
-        super().restore_state({"generation": 0, "collecting": 0, "last_count": 0.0} | state)
-
     def check_state(self, values: State) -> None:
         """Refuse counts below 0."""
-        for name in ("generation", "collecting"):
-            require_count(f"state field {name}", values[name], least=0)
+        check_counting(values)

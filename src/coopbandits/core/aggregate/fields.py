@@ -34,9 +34,8 @@ from __future__ import annotations
 import traceback
 from abc import abstractmethod
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
@@ -47,6 +46,7 @@ from coopbandits.core.aggregate.aggregation import Aggregation, ContextMachine, 
 from coopbandits.core.aggregate.exchange import all_finite, check_vectors
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
+from coopbandits.core.spelling import told
 from coopbandits.core.state import read_field
 from coopbandits.core.statistic import Registers
 
@@ -141,9 +141,6 @@ class FieldAggregation(Aggregation):
     derived: ClassVar[tuple[str, ...]] = ()
     registered: ClassVar[Mapping[str, tuple[int, int]]] = MappingProxyType({})
 
-    prepare: ClassVar[Callable[[Any], None] | None] = None
-    """Computes what all messages of a round share. Calling it twice changes nothing more."""
-
     @abstractmethod
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
         """Return the shape of every field, or `int` or `float` for a number."""
@@ -156,6 +153,10 @@ class FieldAggregation(Aggregation):
     @abstractmethod
     def observe(s: Any, pull: Vector) -> None:
         """Add the registers of one own pull."""
+
+    @staticmethod
+    def prepare(s: Any) -> None:
+        """Compute what all messages of a round share; calling it twice changes nothing more."""
 
     @staticmethod
     @abstractmethod
@@ -223,7 +224,7 @@ def _layout(spec: FieldAggregation, sizes: Sizes) -> Layout:
 @cache
 def state_class(names: tuple[str, ...]) -> Any:
     """Return the named tuple that functions see: numbers in `me`, and arrays by name."""
-    return namedtuple("State", ["me", *names])  # noqa: PYI024  fields are known at run time only
+    return namedtuple("State", ["me", *names])
 
 
 def agent_state(layout: Layout, links: int) -> Any:
@@ -316,7 +317,7 @@ class FieldMachine(ContextMachine):
         check_vectors(messages, *range(1, self.most + 1))
 
     def _prepare(self) -> None:
-        if not self.is_prepared and self.spec.prepare is not None:
+        if not self.is_prepared:
             self._call("prepare")
         self.is_prepared = True
 
@@ -328,8 +329,7 @@ class FieldMachine(ContextMachine):
         except Exception as error:
             spot = traceback.extract_tb(error.__traceback__)[-1]
             raise self._failure(
-                f"{name} raised {type(error).__name__}: {error} "
-                f"({Path(spot.filename).name}:{spot.lineno})"
+                f"{name} raised {told(error)} ({spot.filename}:{spot.lineno}: {spot.line})"
             ) from error
 
     def _failure(self, what: str) -> AggregationFailedError:

@@ -35,6 +35,7 @@ from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
     COUNTING,
     EXPONENTIALS,
+    check_counting,
     check_minima,
     counted,
     end_count,
@@ -45,7 +46,7 @@ from coopbandits.core.aggregate.extrema import (
 from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine, Sizes, whole
 
 if TYPE_CHECKING:
-    from coopbandits.core.contract import LocalView, Vector
+    from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.statistic import Registers
 
 PATIENCE = 2.0
@@ -63,6 +64,10 @@ class RunningSumsMachine(FieldMachine):
         size = self.registers.size + 1
         check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
         check_minima(messages, size, sums=1)
+
+    def check_state(self, values: State) -> None:
+        """Check that counts are not negative."""
+        check_counting(values)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from coopbandits.core.aggregate import (
     NeighborhoodSums,
     PullMixing,
     RunningConsensus,
-    RunningSums,
     StagedMixing,
     TreeSums,
 )

@@ -148,7 +148,7 @@ def _deliver(late: Any, box: Any, lengths: Any, done: int, counts: Any) -> None:
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator, unused-ignore]
 def sit_out(step: Any, state: Any, agent: int, rounds: int) -> None:
     """Let a fresh agent end rounds in which it did nothing and heard nothing."""
-    me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls, lasts = state
+    me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls, _ = state
     contexts, nobody = np.ones((totals.shape[0], CONTEXT)), np.zeros(totals.shape[0], np.uint8)
     lengths[indptr[agent] : indptr[agent + 1]] = 0
     kept = lengths.copy()

@@ -99,10 +99,6 @@ def _form(key: str) -> Any:
     return step
 
 
-def _nothing(s: Any) -> None:
-    """Prepare nothing."""
-
-
 def _guarded(name: str, function: Any) -> Any:
     """Return a function that returns whether it succeeded, or −1 for no length of a message."""
 
@@ -195,7 +191,6 @@ def _sources(layout: Layout) -> str:
 def compiled_step(spec: FieldAggregation, layout: Layout) -> Any:
     """Return the compiled step of an aggregation: from memory, from disk, or made now."""
     functions = {name: getattr(type(spec), name) for name in FUNCTIONS}
-    functions["prepare"] = functions["prepare"] or _nothing
     source, numbers = _sources(layout), numbers_type(layout)
     key = digest((_form, functions, source, repr(numbers), layout.names))
     if key not in _steps:
