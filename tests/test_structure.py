@@ -26,7 +26,7 @@ SUBJECTS = ("policy", "aggregation")
 """Variables that end so hold a policy or an aggregation, and `policy.name` its name."""
 
 TEXT_TESTS = ("startswith", "endswith", "partition", "rpartition", "removeprefix")
-REGISTER_OWNERS = ("core/statistic/", "core/index/", "sim/cpu/", "sim/gpu/")
+REGISTER_OWNERS = ("core/statistic/", "core/index/", "sim/cpu/", "sim/driver/", "sim/gpu/")
 """The statistic; indices, whose scratch is their own; kernels, whose parameters are its offsets."""
 
 REGISTER_WORDS = ("num_arms", "reshape")

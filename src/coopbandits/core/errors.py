@@ -16,6 +16,20 @@ class IndexFailedError(InputError):
     """A custom index raised an exception, returned NaN, or picked an arm that it must not play."""
 
 
+class AggregationFailedError(InputError):
+    """A function of a custom aggregation raised, or wrote what it must not.
+
+    Attributes
+    ----------
+    agent : int
+        The agent whose function it was.
+    """
+
+    def __init__(self, agent: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.agent = agent
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     """Build the error for a name that is not known, with the nearest known ones."""
     from difflib import get_close_matches  # here, as everything imports this module

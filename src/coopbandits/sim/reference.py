@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from inspect import signature
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Context, ContextAgent, Estimate, LocalView
-from coopbandits.core.errors import IndexFailedError, InputError
+from coopbandits.core.errors import AggregationFailedError, IndexFailedError, InputError
 from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.core.recommend import recommend
 from coopbandits.problems.tables import OWN_GAP
@@ -359,6 +359,16 @@ def make_account(
     return account, account.features if task.num_features else None
 
 
+@contextlib.contextmanager
+def _located(players: Players, number: int, run: int) -> Iterator[None]:
+    """Say of a part that failed for which agent, and when."""
+    try:
+        yield
+    except (IndexFailedError, AggregationFailedError) as error:
+        agent = getattr(error, "agent", players.acting)
+        raise InputError(f"agent {agent} in round {number} of run {run}: {error}") from error
+
+
 def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
     problem, num_agents = task.problem, task.network.num_agents
     players = make_players(task, run)
@@ -388,17 +398,14 @@ def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> Non
         if task.stop:
             players.halt.done = t
             players.look()
-        try:
+        with _located(players, t + 1, run):
             played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward, features)
-        except IndexFailedError as error:
-            raise InputError(
-                f"agent {players.acting} in round {t + 1} of run {run}: {error}"
-            ) from error
         arms = np.array(played, dtype=np.int64)
         pulls[acting, arms] += 1
         account.book(acting, arms)
         reward_total += float(paid.sum())
-        players.end_round(faults.fate[at].tolist())
+        with _located(players, t + 1, run):
+            players.end_round(faults.fate[at].tolist())
         if task.keep == "arms":
             record.arms[row, :, t] = -1
             record.arms[row, acting, t] = arms

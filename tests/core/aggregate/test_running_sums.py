@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import RunningSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
-from coopbandits.core.aggregate.running_sums import RunningSumsMachine
+from coopbandits.core.aggregate.fields import FieldMachine
 
 from ..fleet import machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
@@ -25,7 +25,7 @@ REPEATABLE = settings(max_examples=12, deadline=None, derandomize=True, database
 
 def test_rounds_by_hand() -> None:
     mine = machine(RunningSums(), one_view(), squares="pooled")
-    total = mine.minima.sum()
+    total = mine.state.minima.sum()
     mine.observe(1, 6.0)
     message = mine.outgoing(1)
     assert message is not None
@@ -34,15 +34,15 @@ def test_rounds_by_hand() -> None:
     assert message.size == 6 + 1 + EXPONENTIALS
     # Half a unit of weight and three pulls of arm 0 arrive from 1; a third stays here.
     mine.receive({1: np.array([9.0, 0.0, 3.0, 0.0, 27.0, 0.5, total])})
-    assert mine.held.tolist() == pytest.approx([9.0, 2.0, 3.0, 1 / 3, 39.0, 5 / 6])
+    assert mine.state.held.tolist() == pytest.approx([9.0, 2.0, 3.0, 1 / 3, 39.0, 5 / 6])
     # The same packet again carries nothing new, an older one is not taken back.
     for again in (np.array([9.0, 0.0, 3.0, 0.0, 27.0, 0.5, total]), np.append(np.zeros(6), total)):
-        held, heard = mine.held, mine.heard[0].tolist()
+        held, heard = mine.state.held.copy(), mine.state.heard[0].tolist()
         mine.receive({1: again, 2: np.append(np.zeros(6), total)})
-        assert mine.held.tolist() == pytest.approx((held / 3).tolist())
-        assert mine.heard[0].tolist() == heard
+        assert mine.state.held.tolist() == pytest.approx((held / 3).tolist())
+        assert mine.state.heard[0].tolist() == heard
     estimate = mine.estimate()
-    num_agents = count_agents(mine.minima)
+    num_agents = count_agents(mine.state.minima)
     assert estimate.sums.tolist() == pytest.approx([10.8 * num_agents, 2.4 * num_agents])
     assert estimate.counts.tolist() == pytest.approx([3.6 * num_agents, 0.4 * num_agents])
     assert estimate.squares == pytest.approx(46.8 * num_agents)
@@ -54,37 +54,37 @@ def test_silent_neighbours_are_handed_nothing() -> None:
     After three silent rounds and a message neighbour 2 has a mean gap of 1 + 0.2·(4 − 1) = 1.6.
     """
     mine = machine(RunningSums(), one_view())
-    message = np.append(np.zeros(5), mine.minima.sum())
+    message = np.append(np.zeros(5), mine.state.minima.sum())
     rounds = [({1}, 3), ({1}, 3), ({1}, 2), ({1, 2}, 2), *[({1}, 3)] * 4, ({1}, 2)]
     for heard, shares in rounds:
-        mine.held = np.array([0.0, 0.0, 0.0, 6.0, 6.0])
+        mine.state.held[:] = np.array([0.0, 0.0, 0.0, 6.0, 6.0])
         mine.receive(dict.fromkeys(sorted(heard), message))
-        assert mine.held.tolist() == [0.0, 0.0, 0.0, 6.0 / shares, 6.0 / shares]
-    assert mine.gaps.tolist() == [1.0, 1.6]
+        assert mine.state.held.tolist() == [0.0, 0.0, 0.0, 6.0 / shares, 6.0 / shares]
+    assert mine.state.gaps.tolist() == [1.0, 1.6]
     for _ in range(3):
         mine.receive({})
-    before = mine.held.tolist()
+    before = mine.state.held.tolist()
     mine.receive({})  # alone: all is kept
-    assert mine.held.tolist() == before
+    assert mine.state.held.tolist() == before
 
 
 def test_hardly_any_weight_is_no_information() -> None:
     mine = machine(RunningSums(), one_view())
-    mine.held = np.array([1e-9, -1e-9, 1e-9, -1e-9, 1e-9])
+    mine.state.held[:] = np.array([1e-9, -1e-9, 1e-9, -1e-9, 1e-9])
     estimate = mine.estimate()
     assert [*estimate.sums, *estimate.counts, estimate.time] == [0.0, 0.0, 0.0, 0.0, 2.0]
-    mine.held[-1] = 1e-8
+    mine.state.held[-1] = 1e-8
     assert mine.estimate().sums[0] > 0.0
     assert mine.estimate().counts[1] == 0.0
 
 
-def mass(world: Rough[RunningSumsMachine]) -> Vector:
+def mass(world: Rough[FieldMachine]) -> Vector:
     """What agents hold, and what is on the links."""
-    total = sum(agent.held for agent in world.agents)
+    total = sum(agent.state.held for agent in world.agents)
     for i, agent in enumerate(world.agents):
         for j, at in agent.places.items():
             other = world.agents[j]
-            total = total + agent.sent[at] - other.heard[other.places[i]]
+            total = total + agent.state.sent[at] - other.state.heard[other.places[i]]
     return np.asarray(total)
 
 
@@ -99,7 +99,7 @@ def test_no_mass_is_ever_lost(graph: nx.Graph[Any], schedule: Schedule) -> None:
         expected = np.append(world.paid, len(world.agents))
         np.testing.assert_allclose(mass(world), expected, rtol=1e-9, atol=1e-9)
         for agent in world.agents:
-            assert agent.held[-1] > 0.0
+            assert agent.state.held[-1] > 0.0
             assert np.isfinite([*agent.estimate().sums, agent.estimate().time]).all()
 
 
@@ -109,7 +109,9 @@ def worst_error(graph: nx.Graph[Any], loss: float, rounds: int) -> float:
     world.pull()
     for _ in range(rounds):
         world.step(replace(CALM, loss=loss, key=2))
-    ratios: NDArray[np.float64] = np.array([a.held[:-1] / a.held[-1] for a in world.agents])
+    ratios: NDArray[np.float64] = np.array(
+        [a.state.held[:-1] / a.state.held[-1] for a in world.agents]
+    )
     return float(np.abs(ratios - world.paid / len(world.agents)).max())
 
 

@@ -227,7 +227,8 @@ def mass(agents: list[CooperativeAgent]) -> Vector:
         if isinstance(machine, RunningConsensusMachine | PullMixingMachine):
             total += machine.mixed
         elif isinstance(machine, RunningSumsMachine):
-            total += machine.held[:-1] + (machine.sent - machine.heard)[:, :-1].sum(axis=0)
+            state = machine.state
+            total += state.held[:-1] + (state.sent - state.heard)[:, :-1].sum(axis=0)
         else:
             assert isinstance(machine, StagedMixingMachine)
             total += machine.fresh + machine.in_flight + machine.accumulated

@@ -21,10 +21,11 @@ later generation than the first are followed by its number.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import Machine
 from coopbandits.core.checks import require_count
 from coopbandits.core.draws import uniforms, words
@@ -86,6 +87,76 @@ def check_minima(messages: Mapping[int, Vector], start: int, sums: int = 0) -> N
                 f"message from {neighbor} has minima of generation {message[number]:g}; it is a "
                 "whole number"
             )
+
+
+COUNTING: dict[str, Any] = {
+    "born": EXPONENTIALS, "minima": EXPONENTIALS, "generation": int, "collecting": int,
+    "last_count": float, "most_agents": float, "total": float,
+}  # fmt: skip
+"""Fields of agents that count each other by minima, for the functions below; `total` is Σ m."""
+
+
+def start_counting(s: Any, view: LocalView) -> None:
+    """Draw the variates of an agent that begins."""
+    s.born[:] = exponentials(require_word(view))
+    s.minima[:] = s.born
+    s.me.total, s.me.most_agents = rows.total(s.minima), view.max_agents
+
+
+def counted(s: Any) -> float:
+    """Return N̂, no more than there can be."""
+    found = max(1.0, (EXPONENTIALS - 1) / s.me.total)
+    return float(min(s.me.most_agents, max(s.me.last_count, found)))
+
+
+def write_minima(s: Any, told: float, out: Any, at: int) -> int:
+    """Write [Σ m | m | generation] from a place on; return where it ends.
+
+    For a neighbour that told the same sum, m is left out.
+    """
+    out[at] = s.me.total
+    if told == s.me.total:
+        return at + 1
+    rows.copy(out[at + 1 : at + 1 + EXPONENTIALS], s.minima)
+    if s.me.generation == 0:
+        return at + 1 + EXPONENTIALS
+    out[at + 1 + EXPONENTIALS] = s.me.generation
+    return at + 2 + EXPONENTIALS
+
+
+def hear_minima(s: Any, message: Any, at: int, end: int) -> None:
+    """Take in [m | generation] from a place to the end; nothing where both were left out."""
+    if at == end:
+        return
+    number = int(message[at + EXPONENTIALS]) if end > at + EXPONENTIALS else 0
+    if number > s.me.generation:
+        collect_again(s, number)
+    if number == s.me.generation:
+        rows.lower(s.minima, message[at : at + EXPONENTIALS])
+        s.me.total = rows.total(s.minima)
+
+
+def end_count(s: Any) -> None:
+    """End a round of counting."""
+    s.me.collecting += 1
+    if s.me.collecting == SETTLED:
+        s.me.last_count = 0.0
+    elif s.me.collecting >= GENERATION:
+        collect_again(s, s.me.generation + 1)
+
+
+def collect_again(s: Any, generation: int) -> None:
+    """Begin another generation with the agent's own variates."""
+    s.me.last_count = max(1.0, (EXPONENTIALS - 1) / s.me.total)
+    rows.copy(s.minima, s.born)
+    s.me.total = rows.total(s.minima)
+    s.me.generation, s.me.collecting = generation, 0
+
+
+def check_counting(values: State) -> None:
+    """Check that counts in a state are not negative."""
+    for name in ("generation", "collecting"):
+        require_count(f"state field {name}", values[name], least=0)
 
 
 class CountingMachine(Machine):
@@ -157,11 +228,6 @@ class CountingMachine(Machine):
         latest = claims.most_rounds(now) / GENERATION + 1.0
         claims.check_within("a generation", number, 0.0, latest)
 
-    def restore_state(self, state: State) -> None:
-        """Continue from an exported state, also of a version that knew one generation only."""
-        super().restore_state({"generation": 0, "collecting": 0, "last_count": 0.0} | state)
-
     def check_state(self, values: State) -> None:
         """Refuse counts below 0."""
-        for name in ("generation", "collecting"):
-            require_count(f"state field {name}", values[name], least=0)
+        check_counting(values)

@@ -25,25 +25,28 @@ link that works one way for ever still drains: who is heard is not known to hear
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.aggregation import Aggregation, MessageSize
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import MessageSize
 from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
+    COUNTING,
     EXPONENTIALS,
-    CountingMachine,
+    check_counting,
     check_minima,
+    counted,
+    end_count,
+    hear_minima,
+    start_counting,
+    write_minima,
 )
-from coopbandits.core.contract import Estimate, LocalView, Vector
+from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine, Sizes, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
+    from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.statistic import Registers
 
 PATIENCE = 2.0
@@ -53,26 +56,68 @@ LEAST_WEIGHT = 1e-9
 """A weight z up to this is lost in the rounding of sums that have grown for long."""
 
 
+class RunningSumsMachine(FieldMachine):
+    """An agent that checks the form of what it is sent."""
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject messages that no agent of this aggregation writes."""
+        size = self.registers.size + 1
+        check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
+        check_minima(messages, size, sums=1)
+
+    def check_state(self, values: State) -> None:
+        """Check that counts are not negative."""
+        check_counting(values)
+
+
 @dataclass(frozen=True)
-class RunningSums(Aggregation):
+class RunningSums(FieldAggregation):
     """Network averages with all mass accounted for, and totals from an estimate of N.
 
     Notes
     -----
     Knows who its neighbours are, and a random word of its own. Sends all registers and 2 values to
-    each neighbour in every round, and 33 more as long as the two differ about N̂.
+    each neighbour in every round, and 33 more as long as the two differ about N̂. With hardly any
+    weight an agent knows nothing: sums and counts are 0 then. Sums of what was handed on grow with
+    the square of time, and so does their rounding: after 10 000 rounds about 1e-8 pulls.
     """
 
     name: ClassVar[str] = "running-sums"
+    machine: ClassVar[type[FieldMachine]] = RunningSumsMachine
+    clips: ClassVar[bool] = True
+    derived: ClassVar[tuple[str, ...]] = ("share", "alive", "born", "most_agents")
+    registered: ClassVar[Mapping[str, tuple[int, int]]] = {
+        "held": (0, 1), "share": (0, 1), "sent": (0, 1), "heard": (0, 1)
+    }  # fmt: skip
 
     @property
     def needs(self) -> frozenset[str]:
         """A random word."""
         return frozenset({"random_word"})
 
-    def make(self, view: LocalView, registers: Registers) -> RunningSumsMachine:
-        """Return the machine of one agent."""
-        return RunningSumsMachine(view, registers)
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return mass held, all that was ever handed on and heard, and what counts agents."""
+        links, size = sizes.links, sizes.width + 1
+        return {
+            "held": size,  # y, z
+            "share": size,
+            "sent": (links, size),  # S_ij
+            "heard": (links, size),  # R_ij
+            "ages": links,  # rounds since each neighbour was heard
+            "gaps": links,  # mean rounds between its messages
+            "told": links,  # the Σ m that each neighbour told last
+            "alive": whole(links),
+            **COUNTING,
+        }
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin with a weight of 1."""
+        s.held[-1], s.gaps[:] = 1.0, 1.0
+        start_counting(s, view)
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return the size of the sums, and of minima with their sum and generation."""
+        return sizes.width + 1 + 1 + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
@@ -80,74 +125,56 @@ class RunningSums(Aggregation):
         usual = registers.size + 2
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add a pull to the mass."""
+        rows.add(s.held[: pull.size], pull)
 
-class RunningSumsMachine(CountingMachine):
-    """Mass held, and all that was ever handed on and heard.
+    @staticmethod
+    def prepare(s: Any) -> None:
+        """Share the mass among neighbours that are alive, and itself."""
+        parts = 1.0
+        for link in range(s.ages.size):
+            s.alive[link] = 1 if s.ages[link] < PATIENCE * s.gaps[link] else 0
+            parts += s.alive[link]
+        for w in range(s.held.size):
+            s.share[w] = s.held[w] / parts
 
-    Notes
-    -----
-    With hardly any weight an agent knows nothing: sums and counts are 0 then. Sums of what was
-    handed on grow with the square of time, and so does their rounding: after 10 000 rounds about
-    1e-8 pulls.
-    """
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write all that was ever handed to a neighbour, this round's share included."""
+        size = s.held.size
+        if s.alive[link] == 1:
+            rows.add_up(out[:size], s.sent[link], s.share)
+        else:
+            rows.copy(out[:size], s.sent[link])
+        return write_minima(s, s.told[link], out, size)
 
-    fields = ("held", "sent", "heard", "ages", "gaps", "told", *CountingMachine.counting)
-
-    def __init__(self, view: LocalView, registers: Registers) -> None:
-        self.registers = registers
-        self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
-        self.held = np.append(registers.zeros(), 1.0)  # y, z
-        self.sent = np.zeros((len(self.places), self.held.size))  # S_ij
-        self.heard = np.zeros((len(self.places), self.held.size))  # R_ij
-        self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
-        self.gaps = np.ones(len(self.places))  # mean rounds between its messages
-        self._start_counting(view)
-        self.told = np.zeros(len(self.places))  # the Σ m that each neighbour told last
-
-    def estimate(self) -> Estimate:
-        """Return N̂ times the ratios y/z."""
-        mass, weight, num_agents = self.held[:-1], self.held[-1], self._counted()
-        totals = num_agents * mass / weight if weight > LEAST_WEIGHT else np.zeros(mass.size)
-        totals = self.registers.clip(totals)  # rounding may leave a count just below 0
-        time = max(2.0, float(self.registers.version(totals)))
-        return self.registers.read(totals, time=time, num_agents=num_agents)
-
-    def observe(self, arm: int, reward: float) -> None:
-        """Add one own pull to the mass."""
-        self.registers.add(self.held[:-1], arm, reward)
-
-    def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [all that was ever handed to the neighbour, this round's share included | m]."""
-        at = self.places[neighbor]
-        part = self._minima_unless(self.told[at])
-        return np.concatenate([self._handed_on()[at], part])
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Keep the own share, and take what is new."""
-        size = self.held.size
-        check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
-        check_minima(messages, size, sums=1)
-        self.sent, self.held = self._handed_on(), self._share()
-        self.ages = self.ages + 1.0
-        for j, message in messages.items():
-            at = self.places[j]
-            if message[size - 1] >= self.heard[at, -1]:  # else it is older than what was heard
-                self.held = self.held + (message[:size] - self.heard[at])
-                self.heard[at] = message[:size]
-            self.gaps[at] += 0.2 * (self.ages[at] - self.gaps[at])
-            self.ages[at] = 0.0
-            self.told[at] = message[size]
-            self._hear_minima(message[size + 1 :])
-        self._end_count()
-        self.registers.age(self.held[:-1], self.sent[:, :-1], self.heard[:, :-1])
+        size = s.held.size
+        rows.copy(s.held, s.share)
+        for link in range(lengths.size):
+            if s.alive[link] == 1:
+                rows.add(s.sent[link], s.share)
+            s.ages[link] += 1.0
+            if lengths[link] == 0:
+                continue
+            message, heard = inbox[link], s.heard[link]
+            if message[size - 1] >= heard[size - 1]:  # else it is older than what was heard
+                for w in range(size):
+                    s.held[w] += message[w] - heard[w]
+                    heard[w] = message[w]
+            s.gaps[link] += 0.2 * (s.ages[link] - s.gaps[link])
+            s.ages[link] = 0.0
+            s.told[link] = message[size]
+            hear_minima(s, message, size + 1, lengths[link])
+        end_count(s)
 
-    def _alive(self) -> NDArray[np.bool_]:
-        return self.ages < PATIENCE * self.gaps
-
-    def _share(self) -> Vector:
-        share: Vector = self.held / (1.0 + np.count_nonzero(self._alive()))
-        return share
-
-    def _handed_on(self) -> Vector:
-        """Return S as it stands once this round's shares are handed on."""
-        return self.sent + np.outer(self._alive(), self._share())
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write N̂ times the ratios y/z."""
+        weight, about[AGENTS] = s.held[s.held.size - 1], counted(s)
+        factor = about[AGENTS] / weight if weight > LEAST_WEIGHT else 0.0
+        rows.set_scaled(totals, factor, s.held[: totals.size])

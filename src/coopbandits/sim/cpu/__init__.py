@@ -18,14 +18,15 @@ from coopbandits.core.aggregate import (
     NeighborhoodSums,
     PullMixing,
     RunningConsensus,
-    RunningSums,
     StagedMixing,
     TreeSums,
 )
+from coopbandits.core.aggregate.fields import FieldAggregation
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
 from coopbandits.problems import World
+from coopbandits.sim import driver
 from coopbandits.sim.cpu import flood, leaves, own_rewards, stale_cache
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.choices import (
@@ -40,7 +41,6 @@ from coopbandits.sim.cpu.ledger import play_ledger
 from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood, play_linear_local
 from coopbandits.sim.cpu.linear_tree import play_linear_tree
-from coopbandits.sim.cpu.running_sums import play_running_sums
 from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
 from coopbandits.sim.cpu.tree import play_tree
 from coopbandits.sim.engine import Engine
@@ -56,7 +56,6 @@ KERNELS: dict[type, Kernel] = {
     StagedMixing: play_staged,
     RunningConsensus: play_consensus,
     PullMixing: play_gossip,
-    RunningSums: play_running_sums,
     TreeSums: play_tree,
     LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,
@@ -85,6 +84,8 @@ def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
     parts = parts_of(task)
     kind = type(parts.aggregation)
+    if isinstance(parts.aggregation, FieldAggregation):
+        return driver.play_fields
     if task.tables.in_context:
         return LINEAR_KERNELS[kind]
     plain = not task.faults and task.tables.allowed is None and task.stop is None
@@ -120,6 +121,10 @@ def obstacle(task: Task) -> str | None:
     if task.tables.in_context:
         return _no_linear_kernel(parts, task)
     aggregation = parts.aggregation
+    if isinstance(aggregation, FieldAggregation):
+        if parts.statistic.registers(task.problem.num_arms).layout is None:
+            return f" for statistic {parts.statistic.spelling}"
+        return driver.obstacle(parts, task) or _uncompiled(parts, task)
     if type(aggregation) not in KERNELS:
         return f" for aggregation {aggregation.spelling}"
     if isinstance(aggregation, StagedMixing) and aggregation.estimates:

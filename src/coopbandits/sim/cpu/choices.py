@@ -52,6 +52,7 @@ _LEAVES: dict[Any, Any] = {
     draws.gamma_of: leaves.gamma_of,
     draws.normal_quantile: leaves.normal_quantile,
     draws.word_of: leaves.word_of,
+    **leaves.ROWS,
 }
 """Compiled forms of functions that work on Python's own whole numbers, and of what they call."""
 
@@ -61,6 +62,7 @@ def _use_leaf(function: Any, leaf: Any) -> None:
     body = {
         1: lambda a: lambda a: leaf(a),
         2: lambda a, b: lambda a, b: leaf(a, b),
+        3: lambda a, b, c: lambda a, b, c: leaf(a, b, c),
     }[function.__code__.co_argcount]
     overload(function, strict=False)(body)
 
@@ -176,11 +178,10 @@ def filed(
             source.__closure__,
         )
         try:
-            with _lock(), no_collections():
+            with file_lock(), no_collections():
                 _made[key] = Compiled(cfunc(signature, cache=True, error_model="numpy")(made))
         except (NumbaError, UnsupportedBytecodeError) as error:  # the second is none of the first
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            raise CannotCompileError(_sentence(lines)) from error
+            raise CannotCompileError(first_line(error)) from error
     return _made[key]
 
 
@@ -217,8 +218,9 @@ def _is_of_package(function: Any) -> bool:
     return isinstance(function, FunctionType) and function.__module__.startswith(_PACKAGE)
 
 
-def _sentence(lines: list[str]) -> str:
+def first_line(error: Exception) -> str:
     """Return what is most telling of numba's message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith(("Failed", "During", "File"))]
     return (telling or lines or ["no reason given"])[0]
 
@@ -241,6 +243,11 @@ def _plain(index: Index) -> tuple[Any, dict[str, Any]]:
 
 def _largest(values: Any, estimate: Any, word: Any, numbers: Any, scratch: Any) -> Any:
     return best_of(values)
+
+
+def compiled_function(function: Any) -> Any:
+    """Return a function of an aggregation compiled: checked where it is not ours."""
+    return _compiled(function, not _is_of_package(function))
 
 
 def _compiled(function: Any, is_checked: bool, within: frozenset[str] = frozenset()) -> Any:
@@ -287,7 +294,7 @@ def _with_compiled_names(
 
 
 @contextlib.contextmanager
-def _lock() -> Iterator[None]:
+def file_lock() -> Iterator[None]:
     """Let one process at a time file a choice: numba gives two that come at once the same place."""
     folder = Path(leaves.cache_folder())
     with contextlib.ExitStack() as stack:

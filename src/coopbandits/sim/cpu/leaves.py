@@ -19,7 +19,7 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from coopbandits.core import draws
+from coopbandits.core import draws, rows
 from coopbandits.core.contract import Vector
 from coopbandits.problems import rewards
 from coopbandits.sim.cpu.inner import inner
@@ -261,3 +261,56 @@ def best_arm(values: Vector) -> int:
 def cache_folder() -> Path:
     """Return the folder in which numba caches what it compiles from here."""
     return Path(best_arm.stats.cache_path)
+
+
+def _loops() -> dict[Any, Any]:
+    """Return the operations on rows as loops."""
+
+    def copy(row: Any, other: Any) -> None:
+        for w in range(row.size):
+            row[w] = other[w]
+
+    def fill(row: Any, value: Any) -> None:
+        for w in range(row.size):
+            row[w] = value
+
+    def add(row: Any, other: Any) -> None:
+        for w in range(row.size):
+            row[w] += other[w]
+
+    def add_up(row: Any, first: Any, second: Any) -> None:
+        for w in range(row.size):
+            row[w] = first[w] + second[w]
+
+    def subtract(row: Any, other: Any) -> None:
+        for w in range(row.size):
+            row[w] -= other[w]
+
+    def add_scaled(row: Any, factor: Any, other: Any) -> None:
+        for w in range(row.size):
+            row[w] += factor * other[w]
+
+    def set_scaled(row: Any, factor: Any, other: Any) -> None:
+        for w in range(row.size):
+            row[w] = other[w] * factor
+
+    def scale(row: Any, factor: Any) -> None:
+        for w in range(row.size):
+            row[w] *= factor
+
+    def lower(row: Any, other: Any) -> None:
+        for w in range(row.size):
+            row[w] = min(row[w], other[w])
+
+    def total(row: Any) -> Any:
+        found = 0.0
+        for w in range(row.size):
+            found += row[w]
+        return found
+
+    loops = (copy, fill, add, add_up, subtract, add_scaled, set_scaled, scale, lower, total)
+    return {getattr(rows, loop.__name__): inner(loop, forceinline=True) for loop in loops}
+
+
+ROWS = _loops()
+"""Operations on rows → their compiled forms."""

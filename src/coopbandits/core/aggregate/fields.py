@@ -1,0 +1,367 @@
+"""An aggregation as functions on named arrays: written once, played by every engine and fleet.
+
+The state of an agent is a set of **fields** with declared shapes, and five plain functions work on
+it. The reference engine and fleets call them as they are, through `FieldMachine`; the compiled
+driver plays the same source, for all agents of a run in one call. Push-sum, for example::
+
+    @dataclass(frozen=True)
+    class PushSum(FieldAggregation):
+        name = "push-sum"
+
+        def fields(self, sizes):
+            return {"mass": sizes.width, "share": sizes.width, "weight": float}
+
+        def start(self, s, view):
+            s.me.weight = 1.0
+
+        @staticmethod
+        def observe(s, pull):
+            rows.add(s.mass, pull)
+
+        …
+
+In memory a field is one array over all agents, or over all links where its first size is
+`sizes.links`, and every function sees the part of its own agent: it cannot reach another's. Single
+numbers, declared as `int` or `float`, are attributes of `s.me`. Links are counted in ascending
+order of neighbours.
+
+Functions that run compiled see no Python objects: numbers, arrays and other such functions only.
+`start` is always called in Python.
+"""
+
+from __future__ import annotations
+
+import traceback
+from abc import abstractmethod
+from collections import namedtuple
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coopbandits.core.aggregate.aggregation import Aggregation, ContextMachine, MessageSize
+from coopbandits.core.aggregate.exchange import all_finite, check_vectors
+from coopbandits.core.contract import Estimate, LocalView, State, Vector
+from coopbandits.core.errors import AggregationFailedError, InputError
+from coopbandits.core.spelling import told
+from coopbandits.core.state import read_field
+from coopbandits.core.statistic import Registers
+
+TIME, AGENTS, AHEAD = range(3)
+"""Places in `about`, which says what stands behind totals: as in `Estimate`."""
+
+ABOUT = 3
+
+COUNTED = -1.0
+"""The time before `estimate` sets one: the pulls in the totals, but at least `least_time`."""
+
+
+class Links(int):
+    """The number of an agent's links; a shape that begins with it belongs to links."""
+
+
+class Sizes(NamedTuple):
+    """What shapes of fields are made of.
+
+    Attributes
+    ----------
+    arms : int
+        K.
+    width : int
+        Registers of the statistic: reward sums, counts, and whatever else it adds up.
+    links : int
+        Neighbours of the agent.
+    agents : int
+        N; 0 where agents are not told.
+    """
+
+    arms: int
+    width: int
+    links: Links
+    agents: int
+
+
+class Field(NamedTuple):
+    """One field: its name, its shape without the first size of links, and whether it is whole."""
+
+    name: str
+    shape: tuple[int, ...]
+    per_link: bool
+    whole: bool
+
+
+class Layout(NamedTuple):
+    """The fields of one aggregation for some sizes: single numbers, and arrays."""
+
+    numbers: tuple[tuple[str, type], ...]
+    arrays: tuple[Field, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all."""
+        return tuple(name for name, _ in self.numbers) + tuple(f.name for f in self.arrays)
+
+
+class Whole(NamedTuple):
+    """A shape of whole numbers."""
+
+    shape: Any
+
+
+def whole(*shape: int) -> Whole:
+    """Declare a field of whole numbers, which compiled code holds as 64-bit integers."""
+    return Whole(shape)
+
+
+class FieldAggregation(Aggregation):
+    """An aggregation written as functions on fields.
+
+    Attributes
+    ----------
+    least_time : float
+        The least time of an estimate, where `estimate` does not set one.
+    clips : bool
+        Whether rounding may leave totals, such as counts, just below 0, so that they are cut at 0.
+    certifies : bool
+        Whether `estimate` fills `certain`; if not, agents claim nothing.
+    derived : tuple of str
+        Fields that `start` fills for good or `prepare` computes: no part of an exported state.
+    registered : mapping of str to (int, int)
+        Fields that hold registers in their rows, with as many other values before and behind them.
+        A statistic whose registers age, ages these.
+    """
+
+    least_time: ClassVar[float] = 2.0
+    clips: ClassVar[bool] = False
+    certifies: ClassVar[bool] = False
+    machine: ClassVar[type[FieldMachine]]
+    derived: ClassVar[tuple[str, ...]] = ()
+    registered: ClassVar[Mapping[str, tuple[int, int]]] = MappingProxyType({})
+
+    @abstractmethod
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return the shape of every field, or `int` or `float` for a number."""
+
+    @abstractmethod
+    def start(self, s: Any, view: LocalView) -> None:
+        """Fill the fields of one agent, all 0, as it begins."""
+
+    @staticmethod
+    @abstractmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add the registers of one own pull."""
+
+    @staticmethod
+    def prepare(s: Any) -> None:
+        """Compute what all messages of a round share; calling it twice changes nothing more."""
+
+    @staticmethod
+    @abstractmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write this round's message to a neighbour; return its length, 0 for silence."""
+
+    @staticmethod
+    @abstractmethod
+    def receive(s: Any, inbox: NDArray[np.float64], lengths: NDArray[np.int64]) -> None:
+        """Take in what arrived, a row per link, of length 0 where nothing did; end the round."""
+
+    @staticmethod
+    @abstractmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write network totals, distinct pulls if it `certifies` any, and `about` them."""
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return how many values a message has at most."""
+        return sizes.width
+
+    def layout(self, sizes: Sizes) -> Layout:
+        """Return the fields for some sizes."""
+        return _layout(self, sizes)
+
+    def make(self, view: LocalView, registers: Registers) -> FieldMachine:
+        """Return the machine of one agent."""
+        return self.machine(self, view, registers)
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return how many values messages have at most, always."""
+        most = self.message_width(Sizes(registers.num_arms, registers.size, Links(1), max_agents))
+        return MessageSize(most, most)
+
+    @property
+    def uncertified(self) -> str:
+        """Nothing where it `certifies` pulls."""
+        return "" if self.certifies else super().uncertified
+
+    @property
+    def takes_context(self) -> bool:
+        """Yes: it looks into no registers."""
+        return True
+
+
+def _layout(spec: FieldAggregation, sizes: Sizes) -> Layout:
+    numbers: list[tuple[str, type]] = []
+    arrays: list[Field] = []
+    for name, kind in spec.fields(sizes).items():
+        if kind in (int, float):
+            numbers.append((name, kind))
+            continue
+        is_whole = isinstance(kind, Whole)
+        shape = kind.shape if is_whole else kind
+        shape = shape if isinstance(shape, tuple) else (shape,)
+        if not shape or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise InputError(
+                f"field {name} of {spec.name} has shape {kind!r}; give int or float for a number, "
+                "or sizes such as sizes.width or (sizes.links, sizes.width)"
+            )
+        per_link = isinstance(shape[0], Links)
+        arrays.append(Field(name, shape[per_link:], per_link, is_whole))
+    return Layout(tuple(numbers), tuple(arrays))
+
+
+@cache
+def state_class(names: tuple[str, ...]) -> Any:
+    """Return the named tuple that functions see: numbers in `me`, and arrays by name."""
+    return namedtuple("State", ["me", *names])
+
+
+def agent_state(layout: Layout, links: int) -> Any:
+    """Return the state of one agent that stands alone, all 0."""
+    me = SimpleNamespace(**{name: kind(0) for name, kind in layout.numbers})
+    arrays = [
+        np.zeros(
+            (links, *field.shape) if field.per_link else field.shape,
+            dtype=np.int64 if field.whole else np.float64,
+        )
+        for field in layout.arrays
+    ]
+    return state_class(tuple(field.name for field in layout.arrays))(me, *arrays)
+
+
+class FieldMachine(ContextMachine):
+    """One agent of an aggregation on fields, which calls its functions as they are."""
+
+    def __init__(self, spec: FieldAggregation, view: LocalView, registers: Registers) -> None:
+        self.spec, self.registers, self.agent_id = spec, registers, view.agent_id
+        self.neighbors = sorted(view.neighbor_weights)
+        self.places = {j: at for at, j in enumerate(self.neighbors)}
+        links = Links(len(self.neighbors))
+        sizes = Sizes(registers.num_arms, registers.size, links, view.num_agents or 0)
+        self.layout, self.most = spec.layout(sizes), spec.message_width(sizes)
+        self.state = agent_state(self.layout, links)
+        self.fields = tuple(name for name in self.layout.names if name not in spec.derived)
+        self.links = tuple(field.name for field in self.layout.arrays if field.per_link)
+        spec.start(self.state, view)
+        self.is_prepared = False
+        self._pull, self._out = registers.zeros(), np.zeros(self.most)
+        self._inbox = np.zeros((links, self.most))
+        self._lengths = np.zeros(links, dtype=np.int64)
+
+    def estimate(self) -> Estimate:
+        """Return what the function writes."""
+        totals, certain, about = self.registers.zeros(), self.registers.zeros(), np.ones(ABOUT)
+        about[TIME] = COUNTED
+        self._call("estimate", totals, certain, about)
+        if not (all_finite(totals) and all_finite(about)):
+            raise self._failure(
+                f"estimate wrote totals {totals.tolist()}, and {about.tolist()} about them; write "
+                "finite numbers"
+            )
+        if self.spec.clips:
+            totals = self.registers.clip(totals)
+        time, num_agents, ahead = about.tolist()
+        if time == COUNTED:
+            time = max(self.spec.least_time, float(self.registers.version(totals)))
+        found = self.registers.read(totals, time=time, num_agents=num_agents, anticipation=ahead)
+        if not self.spec.certifies:
+            return found
+        return found._replace(certain=self.registers.share(certain))
+
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
+        """Add one own pull."""
+        self._pull[:] = 0.0
+        self.registers.record(self._pull, arm, reward, context)
+        self._call("observe", self._pull)
+        self.is_prepared = False
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return this round's message to a neighbour, or None for silence."""
+        self._prepare()
+        length = self._call("message", self.places[neighbor], self._out)
+        if not 0 <= length <= self.most:
+            raise self._failure(
+                f"message returned a length of {length}; message_width allows 0 to {self.most}"
+            )
+        return self._out[:length].copy() if length > 0 else None
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Take in what arrived, and end the round."""
+        self.check_messages(messages)
+        self._prepare()
+        self._lengths[:] = 0
+        for neighbor, message in messages.items():
+            at = self.places[neighbor]
+            self._inbox[at, : message.size] = message
+            self._lengths[at] = message.size
+        self._call("receive", self._inbox, self._lengths)
+        self.is_prepared = False
+        if self.registers.decay != 1.0:
+            for name, (before, behind) in self.spec.registered.items():
+                row = getattr(self.state, name)
+                self.registers.age(row[..., before : row.shape[-1] - behind])
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject messages that no agent of this aggregation writes."""
+        check_vectors(messages, *range(1, self.most + 1))
+
+    def _prepare(self) -> None:
+        if not self.is_prepared:
+            self._call("prepare")
+        self.is_prepared = True
+
+    def _call(self, name: str, *given: Any) -> Any:
+        try:
+            return getattr(self.spec, name)(self.state, *given)
+        except InputError:
+            raise
+        except Exception as error:
+            spot = traceback.extract_tb(error.__traceback__)[-1]
+            raise self._failure(
+                f"{name} raised {told(error)} ({spot.filename}:{spot.lineno}: {spot.line})"
+            ) from error
+
+    def _failure(self, what: str) -> AggregationFailedError:
+        return AggregationFailedError(self.agent_id, f"aggregation {self.spec.spelling}: {what}")
+
+    def export_state(self) -> State:
+        """Return the fields as plain data."""
+        return {name: _plain(self._held(name)) for name in self.fields}
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        if set(state) != set(self.fields):
+            raise InputError(
+                f"state has fields {sorted(state)}, but {self.spec.name} keeps "
+                f"{sorted(self.fields)}; restore a state exported by the same policy"
+            )
+        values = {name: read_field(self._held(name), state[name], name) for name in self.fields}
+        self.check_state(values)
+        for name, value in values.items():
+            if isinstance(value, np.ndarray):
+                self._held(name)[...] = value
+            else:
+                setattr(self.state.me, name, value)
+        self.is_prepared = False
+
+    def _held(self, name: str) -> Any:
+        """Return a number, or an array, of the state."""
+        return getattr(self.state if name in self.state._fields else self.state.me, name)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+FieldAggregation.machine = FieldMachine

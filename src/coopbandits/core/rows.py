@@ -1,0 +1,64 @@
+"""Operations on rows of numbers, for functions that run both in plain Python and compiled.
+
+In plain Python they are numpy calls, for which a loop over numbers would be slow; compiled they are
+loops, which numba makes faster than expressions of whole arrays. Both give the same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Row = NDArray[Any]
+
+
+def copy(row: Row, other: Row) -> None:
+    """Set a row to another one."""
+    row[:] = other
+
+
+def fill(row: Row, value: float) -> None:
+    """Set all numbers of a row."""
+    row[:] = value
+
+
+def add(row: Row, other: Row) -> None:
+    """Add another row."""
+    row += other
+
+
+def add_up(row: Row, first: Row, second: Row) -> None:
+    """Set a row to the sum of two others."""
+    np.add(first, second, out=row)
+
+
+def subtract(row: Row, other: Row) -> None:
+    """Subtract another row."""
+    row -= other
+
+
+def add_scaled(row: Row, factor: float, other: Row) -> None:
+    """Add another row `factor` times."""
+    row += factor * other
+
+
+def set_scaled(row: Row, factor: float, other: Row) -> None:
+    """Set a row to `factor` times another one."""
+    np.multiply(other, factor, out=row)
+
+
+def scale(row: Row, factor: float) -> None:
+    """Multiply all numbers of a row."""
+    row *= factor
+
+
+def lower(row: Row, other: Row) -> None:
+    """Keep the smaller one of every two numbers."""
+    row[:] = [min(pair) for pair in zip(row.tolist(), other.tolist(), strict=True)]
+
+
+def total(row: Row) -> Any:
+    """Return the sum, added up from the first number to the last."""
+    return sum(row.tolist())

@@ -1,0 +1,213 @@
+"""One compiled step per aggregation: its functions in a loop over agents, behind one C signature.
+
+The driver is compiled once and calls steps by their signature. In memory each field is one array
+over all agents or links, all in one block: what makes the arrays of a block, and an agent's part of
+each, depends on the fields and is written here as source.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba import carray, cfunc, njit, types
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
+
+from coopbandits.core.aggregate.fields import FieldAggregation, Layout, state_class
+from coopbandits.core.spelling import is_ours
+from coopbandits.sim.cpu.choices import CannotCompileError, compiled_function, file_lock, first_line
+from coopbandits.sim.cpu.inner import alone
+from coopbandits.sim.digest import digest
+
+ESTIMATE, OBSERVE, MESSAGE, RECEIVE = range(4)
+"""Phases of a round."""
+
+WIDTH, MOST, NUM_AGENTS, DIMS = range(4)
+"""Places in `sizes`: registers, values of a message at most, N; then sizes of fields, in order."""
+
+MOST_SIZES = 64
+
+_WHOLE = types.int64
+_FLOATS, _WHOLES = types.CPointer(types.float64), types.CPointer(types.int64)
+SIGNATURE = _WHOLE(
+    _WHOLE, types.voidptr, _FLOATS, _WHOLE, _WHOLES, _WHOLES, _WHOLES, _FLOATS, _WHOLES,
+    _FLOATS, _FLOATS, _FLOATS, _FLOATS, types.CPointer(types.uint8), _WHOLE, _WHOLE,
+)  # fmt: skip
+
+FUNCTIONS = ("observe", "message", "receive", "estimate", "prepare")
+NUMBERS: Any = None
+observe: Any = None
+message: Any = None
+receive: Any = None
+estimate: Any = None
+prepare: Any = None
+arrays_of: Any = None
+state_of: Any = None
+
+_steps: dict[str, Any] = {}
+
+
+def _form(key: str) -> Any:
+    """Return the source of a step; numba files what it compiles under the digest."""
+
+    def step(
+        phase: int, me_at: Any, block_at: Any, block_size: int, indptr_at: Any, reverse_at: Any,
+        sizes_at: Any, box_at: Any, lengths_at: Any, totals_at: Any, certain_at: Any,
+        contexts_at: Any, pulls_at: Any, acts_at: Any, start: int, end: int,
+    ) -> int:  # fmt: skip
+        if len(key) == 0:
+            return 0
+        sizes = carray(sizes_at, MOST_SIZES)
+        width, most, agents = sizes[WIDTH], sizes[MOST], sizes[NUM_AGENTS]
+        indptr = carray(indptr_at, agents + 1)
+        links = indptr[agents]
+        me = carray(me_at, agents, NUMBERS)
+        box, lengths = carray(box_at, (links, most)), carray(lengths_at, links)
+        reverse = carray(reverse_at, links)
+        totals, certain = carray(totals_at, (agents, width)), carray(certain_at, (agents, width))
+        contexts, pulls = carray(contexts_at, (agents, 4)), carray(pulls_at, (agents, width))
+        acts = carray(acts_at, agents)
+        arrays = arrays_of(carray(block_at, block_size), sizes, agents, links)
+        for agent in range(start, end):
+            first, stop = indptr[agent], indptr[agent + 1]
+            # A state per branch: numba then sees that no reference to it is left.
+            if phase == ESTIMATE:
+                s = state_of(me[agent], arrays, agent, first, stop)
+                if not estimate(s, totals[agent], certain[agent], contexts[agent, 1:]):
+                    return 0
+            elif phase == OBSERVE:
+                if acts[agent] > 0:
+                    s = state_of(me[agent], arrays, agent, first, stop)
+                    if not observe(s, pulls[agent]):
+                        return 0
+            elif phase == MESSAGE:
+                s = state_of(me[agent], arrays, agent, first, stop)
+                if not prepare(s):
+                    return 0
+                for link in range(stop - first):
+                    back = reverse[first + link]
+                    lengths[back] = message(s, link, box[back])
+                    if lengths[back] < 0 or lengths[back] > most:
+                        return 0
+            else:
+                s = state_of(me[agent], arrays, agent, first, stop)
+                if not receive(s, box[first:stop], lengths[first:stop]):
+                    return 0
+        return 1
+
+    return step
+
+
+def _guarded(name: str, function: Any) -> Any:
+    """Return a function that returns whether it succeeded, or −1 for no length of a message."""
+
+    def one(s: Any) -> bool:
+        try:
+            function(s)
+        except Exception:
+            return False
+        return True
+
+    def two(s: Any, a: Any) -> bool:
+        try:
+            function(s, a)
+        except Exception:
+            return False
+        return True
+
+    def three(s: Any, a: Any, b: Any) -> bool:
+        try:
+            function(s, a, b)
+        except Exception:
+            return False
+        return True
+
+    def four(s: Any, a: Any, b: Any, c: Any) -> bool:
+        try:
+            function(s, a, b, c)
+        except Exception:
+            return False
+        return True
+
+    def length(s: Any, a: Any, b: Any) -> int:
+        try:
+            return int(function(s, a, b))
+        except Exception:
+            return -1
+
+    forms = {"prepare": one, "observe": two, "receive": three, "estimate": four, "message": length}
+    return alone(forms[name], forceinline=True)
+
+
+def _succeeding(name: str, function: Any) -> Any:
+    """Return the same for a function of ours, which raises nothing."""
+
+    def one(s: Any) -> bool:
+        function(s)
+        return True
+
+    def two(s: Any, a: Any) -> bool:
+        function(s, a)
+        return True
+
+    def three(s: Any, a: Any, b: Any) -> bool:
+        function(s, a, b)
+        return True
+
+    def four(s: Any, a: Any, b: Any, c: Any) -> bool:
+        function(s, a, b, c)
+        return True
+
+    forms = {"prepare": one, "observe": two, "receive": three, "estimate": four}
+    return function if name == "message" else alone(forms[name], forceinline=True)
+
+
+def numbers_type(layout: Layout) -> np.dtype[Any]:
+    """Return the record that holds an agent's single numbers."""
+    fields = [(name, np.int64 if kind is int else np.float64) for name, kind in layout.numbers]
+    return np.dtype(fields or [("nothing", np.float64)], align=True)
+
+
+def _sources(layout: Layout) -> str:
+    """Return the source of `arrays_of` and `state_of`."""
+    lines, parts, at = ["def arrays_of(block, sizes, agents, links):", "    at = 0"], [], DIMS
+    for number, field in enumerate(layout.arrays):
+        dims = ["links" if field.per_link else "agents"]
+        dims += [f"sizes[{at + place}]" for place in range(len(field.shape))]
+        at += len(field.shape)
+        size = " * ".join(dims)
+        array = f"block[at : at + {size}]" + (".view(np.int64)" if field.whole else "")
+        if len(dims) > 1:
+            array += f".reshape(({', '.join(dims)}))"
+        lines += [f"    a{number} = {array}", f"    at += {size}"]
+        parts.append(f"arrays[{number}][" + ("first:stop" if field.per_link else "agent") + "]")
+    names = "".join(f"a{number}, " for number in range(len(layout.arrays)))
+    lines += [f"    return ({names})", "", "def state_of(me, arrays, agent, first, stop):"]
+    lines.append(f"    return State({', '.join(['me', *parts])})")
+    return "\n".join(lines)
+
+
+def compiled_step(spec: FieldAggregation, layout: Layout) -> Any:
+    """Return the compiled step of an aggregation: from memory, from disk, or made now."""
+    functions = {name: getattr(type(spec), name) for name in FUNCTIONS}
+    source, numbers = _sources(layout), numbers_type(layout)
+    key = digest((_form, functions, source, repr(numbers), layout.names))
+    if key not in _steps:
+        state = state_class(tuple(field.name for field in layout.arrays))
+        made: dict[str, Any] = {"np": np, "State": state}
+        exec(compile(source, "<fields>", "exec"), made)  # noqa: S102  of names of fields alone
+        guard = _succeeding if is_ours(spec) else _guarded
+        scope = {name: guard(name, compiled_function(each)) for name, each in functions.items()}
+        scope |= {name: njit(made[name], inline="always") for name in ("arrays_of", "state_of")}
+        form = _form(key)
+        step = FunctionType(
+            form.__code__, {**form.__globals__, **scope, "NUMBERS": numbers},
+            f"{form.__name__}_{type(spec).__name__}", None, form.__closure__,
+        )  # fmt: skip
+        try:
+            with file_lock():
+                _steps[key] = cfunc(SIGNATURE, cache=True, error_model="numpy")(step)
+        except (NumbaError, UnsupportedBytecodeError) as error:
+            raise CannotCompileError(first_line(error)) from error
+    return _steps[key]

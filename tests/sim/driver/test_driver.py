@@ -1,0 +1,215 @@
+"""The driver plays aggregations on fields as the reference engine does, whatever goes wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import coopbandits as cb
+from coopbandits.core import rows
+from coopbandits.core.aggregate.fields import FieldAggregation, Links, Sizes, whole
+from coopbandits.core.index import INDICES
+from coopbandits.testing import check_policy
+
+from .push_sum import PushSum
+
+pytestmark = pytest.mark.plays
+
+PROBLEM = cb.GaussianBandit([1.0, 0.8, 0.5])
+GRID = cb.Network.from_spec("grid:2x4")
+COUNTED = (
+    "values_sent", "messages_sent", "messages_delivered", "messages_late", "messages_lost",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Certain(FieldAggregation):
+    """Own pulls, which it certifies, by whole numbers of rounds; every other round is silent."""
+
+    name: ClassVar[str] = "certain"
+    certifies: ClassVar[bool] = True
+    totals: ClassVar[bool] = False  # its own alone
+
+    def fields(self, sizes: Sizes) -> dict[str, Any]:
+        return {"own": sizes.width, "rounds": int, "heard": whole(sizes.links)}
+
+    def start(self, s: Any, view: cb.LocalView) -> None:
+        del view
+        s.me.rounds = 0
+
+    @staticmethod
+    def observe(s: Any, pull: Any) -> None:
+        rows.add(s.own, pull)
+
+    @staticmethod
+    def message(s: Any, link: int, out: Any) -> int:
+        rows.copy(out, s.own)
+        return out.size if s.me.rounds % 2 == 0 else 0
+
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        for link in range(lengths.size):
+            s.heard[link] += 1 if lengths[link] > 0 else 0
+        s.me.rounds += 1
+
+    @staticmethod
+    def estimate(s: Any, totals: Any, certain: Any, about: Any) -> None:
+        rows.copy(totals, s.own)
+        rows.copy(certain, s.own)
+
+
+def compare(
+    policy: Any, problem: cb.Problem = PROBLEM, network: cb.Network = GRID, **more: Any
+) -> cb.Result:
+    """Play on both engines; arms and messages are the same, rewards to 1e-9."""
+    call: dict[str, Any] = {"horizon": 60, "runs": 2, "seed": 3, "keep": "arms", "progress": False}
+    played = [
+        cb.simulate(problem, network, policy, engine=engine, **(call | more))
+        for engine in ("cpu", "reference")
+    ]
+    found, expected = played
+    assert found.meta["engines"] == ["cpu"]
+    for name in ("arms", "pulls", "agent_pulls", *COUNTED):
+        if name in expected.dataset:
+            np.testing.assert_array_equal(found.dataset[name], expected.dataset[name], name)
+    for name in ("regret", "realized_regret"):
+        np.testing.assert_allclose(
+            found.dataset[name], expected.dataset[name], rtol=1e-9, atol=1e-9, err_msg=name
+        )
+    return found
+
+
+AGGREGATIONS = (PushSum(), Certain(), cb.RunningSums())
+FAULTS = (
+    "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",
+    "partition=0.5@10..30", "sleep=0.3", "speeds=4", "join=0.4@20", "crash=0.4@10..30",
+    "crash=0.4@10..30:lost", "delay=3", "delay=2,loss=0.2,crash=0.3@5..20:lost",
+)  # fmt: skip
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda each: each.spelling)
+@pytest.mark.parametrize("faults", FAULTS)
+def test_faults(aggregation: FieldAggregation, faults: str) -> None:
+    compare(cb.combine(aggregation, cb.NormalDraw()), faults=faults)
+
+
+@pytest.mark.covering(6)
+@pytest.mark.parametrize("index", [kind() for kind in INDICES], ids=lambda index: index.spelling)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS[:2], ids=lambda each: each.spelling)
+def test_indices(aggregation: FieldAggregation, index: cb.Index) -> None:
+    unit = index.support is not None
+    problem = cb.BernoulliBandit([0.8, 0.5, 0.3]) if unit else PROBLEM
+    compare(cb.combine(aggregation, index), problem, faults="loss=0.2")
+
+
+@pytest.mark.parametrize("graph", ["complete:1", "star:6", "complete:2"])
+def test_graphs(graph: str) -> None:
+    compare(cb.combine(PushSum(), cb.UCB()), network=cb.Network.from_spec(graph))
+
+
+def test_worlds() -> None:
+    policy = cb.combine(PushSum(), cb.UCB())
+    compare(policy, cb.subsets(PROBLEM, [[0, 1], [1, 2]]), shuffle_arms=True)
+    compare(policy, cb.subsets(PROBLEM, [[0, 1], [1, 2]]), faults="sleep=0.2", rounds=7)
+
+
+def test_agents_that_stop() -> None:
+    policy = cb.combine(Certain(), cb.UCB(constant=40.0))
+    found, expected = (
+        cb.simulate(
+            cb.BernoulliBandit([0.95, 0.05]), GRID, policy, 200, 2, 1, engine, stop=0.9,
+            progress=False,
+        )
+        for engine in ("cpu", "reference")
+    )  # fmt: skip
+    assert found.meta["engines"] == ["cpu"]
+    np.testing.assert_array_equal(found.stops.stop_round, expected.stops.stop_round)
+    assert (found.stops.stop_round >= 0).all()
+    with pytest.raises(cb.InputError, match="PushSum does not certify distinct pulls"):
+        cb.simulate(PROBLEM, GRID, cb.combine(PushSum(), cb.UCB()), 20, stop=0.9, progress=False)
+
+
+def test_threads_and_spans_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = cb.combine(cb.RunningSums(), cb.NormalDraw())
+    call: dict[str, Any] = {"faults": "delay=2,crash=0.3@5..20:lost", "runs": 3, "threads": 1}
+    whole_spans = compare(policy, **call)
+    monkeypatch.setattr("coopbandits.sim.driver.SPAN_PULLS", 7 * GRID.num_agents)
+    again = cb.simulate(
+        PROBLEM, GRID, policy, 60, 3, 3, keep="arms", progress=False, faults=call["faults"]
+    )
+    assert again.dataset.identical(whole_spans.dataset)
+
+
+@pytest.mark.parametrize("aggregation", AGGREGATIONS[:2], ids=lambda each: each.spelling)
+def test_the_contract(aggregation: FieldAggregation) -> None:
+    check_policy(cb.combine(aggregation, cb.UCB()), num_arms=2, rounds=6)
+
+
+@dataclass(frozen=True)
+class Divides(PushSum):
+    name: ClassVar[str] = "divides"
+
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        s.me.weight = 1.0 / (s.me.parts - 4.0)
+
+
+@dataclass(frozen=True)
+class TooFar(PushSum):
+    name: ClassVar[str] = "too-far"
+
+    @staticmethod
+    def observe(s: Any, pull: Any) -> None:
+        s.mass[pull.size] = 1.0
+
+
+@dataclass(frozen=True)
+class NotANumber(PushSum):
+    name: ClassVar[str] = "not-a-number"
+
+    @staticmethod
+    def estimate(s: Any, totals: Any, certain: Any, about: Any) -> None:
+        huge = 1e308 * max(s.mass[0], 10.0)
+        totals[0] = huge - huge
+
+
+@dataclass(frozen=True)
+class TooLong(PushSum):
+    name: ClassVar[str] = "too-long"
+
+    @staticmethod
+    def message(s: Any, link: int, out: Any) -> int:
+        return int(out.size + 1)
+
+
+FAILURES = {
+    Divides: "agent 1 in round 1 of run 0.*receive raised ZeroDivisionError.*test_driver.py:",
+    TooFar: "agent 0 in round 1 of run 0.*observe raised IndexError.*test_driver.py:",
+    NotANumber: "agent 0 in round 1 of run 0.*finite",
+    TooLong: "agent 1 in round 1 of run 0.*length of 8.* 0 to 7",
+}
+
+
+@pytest.mark.covering(2)
+@pytest.mark.parametrize("kind", FAILURES, ids=lambda kind: kind.name)
+def test_what_fails_is_named_alike_on_both_engines(kind: type[PushSum]) -> None:
+    policy = cb.combine(kind(), cb.UCB())
+    sentences = []
+    for engine in ("reference", "cpu"):
+        with pytest.raises(cb.InputError, match=FAILURES[kind]) as caught:
+            cb.simulate(PROBLEM, GRID, policy, 20, engine=engine, progress=False)
+        sentences.append(str(caught.value))
+    assert sentences[0] == sentences[1]
+
+
+def test_fields_are_numbers_or_sizes() -> None:
+    class Odd(PushSum):
+        def fields(self, sizes: Sizes) -> Any:
+            return {"mass": "width"}
+
+    with pytest.raises(cb.InputError, match=r"field mass.*'width'.*sizes\.width"):
+        Odd().layout(Sizes(3, 6, Links(2), 8))
