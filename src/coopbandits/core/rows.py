@@ -44,6 +44,11 @@ def add_scaled(row: Row, factor: float, other: Row) -> None:
     row += factor * other
 
 
+def add_difference(row: Row, factor: float, first: Row, second: Row) -> None:
+    """Add the difference of two others `factor` times."""
+    row += factor * (first - second)
+
+
 def set_scaled(row: Row, factor: float, other: Row) -> None:
     """Set a row to `factor` times another one."""
     np.multiply(other, factor, out=row)

@@ -13,6 +13,7 @@ from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, Sizes
 
 @dataclass(frozen=True)
 class PushSum(FieldAggregation):
+    discount: float = 1.0
     name: ClassVar[str] = "push-sum"
     needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
 
@@ -25,6 +26,14 @@ class PushSum(FieldAggregation):
 
     def message_width(self, sizes: Sizes) -> int:
         return sizes.width + 1
+
+    @staticmethod
+    def age(s: Any, factor: float) -> None:
+        rows.scale(s.mass, factor)
+
+    @staticmethod
+    def age_message(s: Any, message: Any, factor: float) -> None:
+        rows.scale(message[: s.mass.size], factor)
 
     @staticmethod
     def observe(s: Any, pull: Any) -> None:

@@ -82,7 +82,11 @@ def compare(
     return found
 
 
-AGGREGATIONS = (PushSum(), Certain(), cb.RunningSums())
+AGGREGATIONS = (
+    PushSum(), Certain(), cb.RunningSums(), PushSum(discount=0.9), cb.LocalSums(),
+    cb.LocalSums(window=7), cb.LocalSums(discount=0.9), cb.RunningConsensus(),
+    cb.RunningConsensus(discount=0.9), cb.PullMixing(), cb.PullMixing(discount=0.9),
+)  # fmt: skip
 FAULTS = (
     "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",
     "partition=0.5@10..30", "sleep=0.3", "speeds=4", "join=0.4@20", "crash=0.4@10..30",

@@ -11,30 +11,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.aggregation import (
-    MIXED,
-    SYNCHRONOUS,
-    Aggregation,
-    ContextMachine,
-    MessageSize,
-    told_agents,
-)
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import MIXED, SYNCHRONOUS, told_agents
 from coopbandits.core.aggregate.exchange import check_vectors
-from coopbandits.core.aggregate.forgetting import catch_up, check_forgetting
-from coopbandits.core.contract import Estimate, LocalView, Share, Vector
-from coopbandits.core.mixing import weighted_sum
+from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.forgetting import check_forgetting
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
-    from coopbandits.core.statistic import Registers
+    from coopbandits.core.contract import LocalView, Vector
+
+
+class RunningConsensusMachine(FieldMachine):
+    """An agent that checks what it is sent."""
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject all but averages."""
+        check_vectors(messages, self.registers.size)
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Reject averages beyond what one agent can have pulled.
+
+        With negative weights, which no fleet has, averages may be negative on their way: then
+        they must only be finite, which `receive` checks.
+        """
+        size = self.registers.size
+        weights = [self.state.me.own_weight, *self.state.weights.tolist(), 1.0]
+        if message.size == size + self.stamps and min(weights) >= 0.0:
+            claims.check_totals(self.registers, message[:size], 1.0, now)
+            if self.stamps:
+                claims.check_clock(float(message[size]), now)
 
 
 @dataclass(frozen=True)
-class RunningConsensus(Aggregation):
+class RunningConsensus(FieldAggregation):
     """Network averages as a running consensus; N makes them totals.
 
     Parameters
@@ -52,10 +64,14 @@ class RunningConsensus(Aggregation):
     name: ClassVar[str] = "running-consensus"
     mode: ClassVar[str] = SYNCHRONOUS
     shares: ClassVar[str] = MIXED
+    shared: ClassVar[str] = "mixed"
     checks_claims: ClassVar[bool] = True
+    machine: ClassVar[type[FieldMachine]] = RunningConsensusMachine
+    least_time: ClassVar[float] = 1.0
+    derived: ClassVar[tuple[str, ...]] = ("moved", "weights", "own_weight", "num_agents")
 
     def __post_init__(self) -> None:
-        """Refuse what is no discount."""
+        """Check the discount."""
         check_forgetting(self.discount)
 
     @property
@@ -63,87 +79,57 @@ class RunningConsensus(Aggregation):
         """N."""
         return frozenset({"num_agents"})
 
-    @property
-    def takes_context(self) -> bool:
-        """Yes."""
-        return True
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return averages, and what they are averaged with."""
+        return {
+            "mixed": sizes.width,
+            "moved": sizes.width,
+            "weights": sizes.links,
+            "own_weight": float,
+            "num_agents": float,
+        }
 
-    def make(self, view: LocalView, registers: Registers) -> RunningConsensusMachine:
-        """Return the machine of one agent."""
-        decaying = registers.decaying(self.discount)
-        return RunningConsensusMachine(view, decaying, told_agents(view, self.name))
+    def start(self, s: Any, view: LocalView) -> None:
+        """Note the row of P, and N."""
+        s.me.num_agents, s.me.own_weight = told_agents(view, self.name), view.own_weight
+        s.weights[:] = [view.neighbor_weights[j] for j in sorted(view.neighbor_weights)]
 
-    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size of the registers, and of a stamp where it forgets."""
-        del max_agents
-        size = registers.size + (registers.decay * self.discount != 1.0)
-        return MessageSize(size, size)
+    @staticmethod
+    def age(s: Any, factor: float) -> None:
+        """Multiply the averages."""
+        rows.scale(s.mixed, factor)
 
+    @staticmethod
+    def age_message(s: Any, message: Vector, factor: float) -> None:
+        """Multiply a neighbour's averages."""
+        rows.scale(message[: s.mixed.size], factor)
 
-class RunningConsensusMachine(ContextMachine):
-    """Averages x, to which own pulls are added.
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add an own pull to what the next step mixes."""
+        rows.add(s.mixed, pull)
 
-    Notes
-    -----
-    The time is the number of pulls behind the counts, N Σ_k n̂^k: with one pull per agent and round
-    N times the rounds completed.
-    """
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write the averages with the pulls of this round."""
+        rows.copy(out[: s.mixed.size], s.mixed)
+        return int(s.mixed.size)
 
-    fields = ("mixed",)
-
-    def __init__(self, view: LocalView, registers: Registers, num_agents: int) -> None:
-        self.view, self.registers, self.num_agents = view, registers, num_agents
-        self.mixed = registers.zeros()
-        self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
-        self.clock = 0
-        if self.stamps:
-            self.keep_also("clock")
-        self.is_average = min(view.own_weight, *view.neighbor_weights.values(), 1.0) >= 0.0
-        # Arrays without dimensions, which numpy need not make of them in every round.
-        self._own_weight = np.array(view.own_weight)
-        self._weights = {j: np.array(weight) for j, weight in view.neighbor_weights.items()}
-
-    def estimate(self) -> Estimate:
-        """Return N times the averages."""
-        totals = self.num_agents * self.mixed
-        time = max(1.0, float(self.registers.version(totals)))
-        return self.registers.read(totals, time=time, num_agents=self.num_agents)
-
-    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
-        """Add one own pull to what the next step mixes."""
-        self.registers.record(self.mixed, arm, reward, context)
-
-    def outgoing(self, neighbor: int) -> Vector | None:
-        """Return the averages with the pulls of this round, and a stamp where they decay."""
-        del neighbor  # all get the same
-        return np.append(self.mixed, self.clock) if self.stamps else self.mixed.copy()
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Make one mixing step with whatever arrived."""
-        check_vectors(messages, self.mixed.size + self.stamps)
-        if self.stamps:
-            stamps = [float(message[-1]) for message in messages.values()]
-            latest = int(max([self.clock, *stamps]))
-            self.registers.age(self.mixed, rounds=latest - self.clock)
-            messages, self.clock = catch_up(self.registers, messages, latest), latest + 1
-        own = self._own_weight
-        if len(messages) < len(self._weights):
-            own = own + sum(weight for j, weight in self._weights.items() if j not in messages)
-        self.mixed = weighted_sum(own, self.mixed, self._weights, messages)
-        self.registers.age(self.mixed)
+        own, size = s.me.own_weight, s.mixed.size
+        for link in range(lengths.size):
+            if lengths[link] == 0:
+                own += s.weights[link]
+        rows.set_scaled(s.moved, own, s.mixed)
+        for link in range(lengths.size):
+            if lengths[link] > 0:
+                rows.add_scaled(s.moved, s.weights[link], inbox[link, :size])
+        rows.copy(s.mixed, s.moved)
 
-    def share(self) -> Share:
-        """Return the averages, with the pulls of this round."""
-        return self.registers.share(self.mixed)
-
-    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse averages beyond what one agent can have pulled.
-
-        With negative weights, which no fleet has, averages may be negative on their way: then
-        nothing is asked but that they are finite, which `receive` does.
-        """
-        size = self.registers.size
-        if message.size == size + self.stamps and self.is_average:
-            claims.check_totals(self.registers, message[:size], 1.0, now)
-            if self.stamps:
-                claims.check_clock(float(message[size]), now)
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write N times the averages."""
+        about[AGENTS] = s.me.num_agents
+        rows.set_scaled(totals, s.me.num_agents, s.mixed)

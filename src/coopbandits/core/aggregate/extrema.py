@@ -159,6 +159,17 @@ def check_counting(values: State) -> None:
         require_count(f"state field {name}", values[name], least=0)
 
 
+def check_count(told: Vector, claims: Claims, now: float) -> None:
+    """Reject [m | generation] that nobody can have drawn, or that cannot be yet."""
+    if told.size == 0:
+        return
+    least = IMPOSSIBLE / claims.max_agents
+    claims.check_within("a minimum", float(told[:EXPONENTIALS].min()), least, math.inf)
+    number = float(told[EXPONENTIALS]) if told.size > EXPONENTIALS else 0.0
+    latest = claims.most_rounds(now) / GENERATION + 1.0
+    claims.check_within("a generation", number, 0.0, latest)
+
+
 class CountingMachine(Machine):
     """A machine that also counts agents by minima.
 
@@ -217,16 +228,6 @@ class CountingMachine(Machine):
         self.last_count = count_agents(self.minima)
         self.minima = self.born.copy()
         self.generation, self.collecting = generation, 0
-
-    def _check_count(self, told: Vector, claims: Claims, now: float) -> None:
-        """Refuse [m | generation] that nobody can have drawn, or that cannot be yet."""
-        if told.size == 0:
-            return
-        least = IMPOSSIBLE / claims.max_agents
-        claims.check_within("a minimum", float(told[:EXPONENTIALS].min()), least, math.inf)
-        number = float(told[EXPONENTIALS]) if told.size > EXPONENTIALS else 0.0
-        latest = claims.most_rounds(now) / GENERATION + 1.0
-        claims.check_within("a generation", number, 0.0, latest)
 
     def check_state(self, values: State) -> None:
         """Refuse counts below 0."""

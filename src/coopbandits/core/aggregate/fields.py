@@ -34,9 +34,9 @@ from __future__ import annotations
 import traceback
 from abc import abstractmethod
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from types import MappingProxyType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -44,7 +44,8 @@ from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.aggregation import Aggregation, ContextMachine, MessageSize
 from coopbandits.core.aggregate.exchange import all_finite, check_vectors
-from coopbandits.core.contract import Estimate, LocalView, State, Vector
+from coopbandits.core.aggregate.forgetting import CLOCK, discounted
+from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
 from coopbandits.core.spelling import told
 from coopbandits.core.state import read_field
@@ -57,6 +58,10 @@ ABOUT = 3
 
 COUNTED = -1.0
 """The time before `estimate` sets one: the pulls in the totals, but at least `least_time`."""
+
+
+FUNCTIONS = ("observe", "message", "receive", "estimate", "prepare")
+"""Those that are compiled."""
 
 
 class Links(int):
@@ -129,9 +134,8 @@ class FieldAggregation(Aggregation):
         Whether `estimate` fills `certain`; if not, agents claim nothing.
     derived : tuple of str
         Fields that `start` fills for good or `prepare` computes: no part of an exported state.
-    registered : mapping of str to (int, int)
-        Fields that hold registers in their rows, with as many other values before and behind them.
-        A statistic whose registers age, ages these.
+    shared : str
+        The field that holds an agent's share, where the aggregation has `shares`.
     """
 
     least_time: ClassVar[float] = 2.0
@@ -139,7 +143,7 @@ class FieldAggregation(Aggregation):
     certifies: ClassVar[bool] = False
     machine: ClassVar[type[FieldMachine]]
     derived: ClassVar[tuple[str, ...]] = ()
-    registered: ClassVar[Mapping[str, tuple[int, int]]] = MappingProxyType({})
+    shared: ClassVar[str] = ""
 
     @abstractmethod
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
@@ -173,22 +177,63 @@ class FieldAggregation(Aggregation):
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
         """Write network totals, distinct pulls if it `certifies` any, and `about` them."""
 
+    @staticmethod
+    def age(s: Any, factor: float) -> None:
+        """Multiply all registers that the agent holds, as pulls are discounted."""
+        raise NotImplementedError
+
+    @staticmethod
+    def age_message(s: Any, message: Vector, factor: float) -> None:
+        """Multiply all registers in a message, which is late."""
+        raise NotImplementedError
+
     def message_width(self, sizes: Sizes) -> int:
-        """Return how many values a message has at most."""
+        """Return how many values a message has at most, without a stamp."""
         return sizes.width
 
     def layout(self, sizes: Sizes) -> Layout:
         """Return the fields for some sizes."""
         return _layout(self, sizes)
 
+    def functions(self, decay: float) -> dict[str, Callable[..., Any]]:
+        """Return the functions that play it, where registers count `decay` after a round."""
+        kind = type(self)
+        found = {name: getattr(kind, name) for name in FUNCTIONS}
+        if decay != 1.0:
+            if kind.age is FieldAggregation.age:
+                raise InputError(
+                    f"aggregation {self.spelling} has no functions age and age_message, and cannot "
+                    "discount pulls; write them, or leave the discount out"
+                )
+            found["message"], found["receive"] = discounted(
+                found["message"], found["receive"], kind.age, kind.age_message
+            )
+        return found
+
+    def decaying(self, registers: Registers) -> Registers:
+        """Return the registers with the aggregation's own discount."""
+        return registers.decaying(getattr(self, "discount", 1.0))
+
     def make(self, view: LocalView, registers: Registers) -> FieldMachine:
         """Return the machine of one agent."""
-        return self.machine(self, view, registers)
+        return self.machine(self, view, self.decaying(registers))
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return how many values messages have at most, always."""
-        most = self.message_width(Sizes(registers.num_arms, registers.size, Links(1), max_agents))
+        most = self.widest(
+            Sizes(registers.num_arms, registers.size, Links(1), max_agents), registers
+        )
         return MessageSize(most, most)
+
+    def widest(self, sizes: Sizes, registers: Registers) -> int:
+        """Return how many values a message has at most; the stamp of a discount is one."""
+        most = self.message_width(sizes)
+        return most + (most > 0 and self.decaying(registers).decay != 1.0)
+
+    def begin(self, s: Any, view: LocalView, decay: float) -> None:
+        """Fill the fields of one agent, all 0, as it begins, and its clock."""
+        s.me.decay, s.me.ticks = decay, int(view.told_time and decay != 1.0)
+        self.start(s, view)
 
     @property
     def uncertified(self) -> str:
@@ -204,7 +249,7 @@ class FieldAggregation(Aggregation):
 def _layout(spec: FieldAggregation, sizes: Sizes) -> Layout:
     numbers: list[tuple[str, type]] = []
     arrays: list[Field] = []
-    for name, kind in spec.fields(sizes).items():
+    for name, kind in {**CLOCK, **spec.fields(sizes)}.items():
         if kind in (int, float):
             numbers.append((name, kind))
             continue
@@ -249,11 +294,14 @@ class FieldMachine(ContextMachine):
         self.places = {j: at for at, j in enumerate(self.neighbors)}
         links = Links(len(self.neighbors))
         sizes = Sizes(registers.num_arms, registers.size, links, view.num_agents or 0)
-        self.layout, self.most = spec.layout(sizes), spec.message_width(sizes)
+        self.layout, self.most = spec.layout(sizes), spec.widest(sizes, registers)
+        self.stamps = self.most > spec.message_width(sizes)  # messages end in one
+        self.functions = spec.functions(registers.decay)
         self.state = agent_state(self.layout, links)
-        self.fields = tuple(name for name in self.layout.names if name not in spec.derived)
+        derived = {*spec.derived, *CLOCK} - ({"clock"} if registers.decay != 1.0 else set())
+        self.fields = tuple(name for name in self.layout.names if name not in derived)
         self.links = tuple(field.name for field in self.layout.arrays if field.per_link)
-        spec.start(self.state, view)
+        spec.begin(self.state, view, registers.decay)
         self.is_prepared = False
         self._pull, self._out = registers.zeros(), np.zeros(self.most)
         self._inbox = np.zeros((links, self.most))
@@ -275,7 +323,7 @@ class FieldMachine(ContextMachine):
         if time == COUNTED:
             time = max(self.spec.least_time, float(self.registers.version(totals)))
         found = self.registers.read(totals, time=time, num_agents=num_agents, anticipation=ahead)
-        if not self.spec.certifies:
+        if not self.spec.certifies or self.spec.forgets:
             return found
         return found._replace(certain=self.registers.share(certain))
 
@@ -298,7 +346,11 @@ class FieldMachine(ContextMachine):
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Take in what arrived, and end the round."""
-        self.check_messages(messages)
+        if self.stamps:
+            check_vectors(messages, *range(2, self.most + 1))
+            self.check_messages({j: message[:-1] for j, message in messages.items()})
+        else:
+            self.check_messages(messages)
         self._prepare()
         self._lengths[:] = 0
         for neighbor, message in messages.items():
@@ -307,14 +359,20 @@ class FieldMachine(ContextMachine):
             self._lengths[at] = message.size
         self._call("receive", self._inbox, self._lengths)
         self.is_prepared = False
-        if self.registers.decay != 1.0:
-            for name, (before, behind) in self.spec.registered.items():
-                row = getattr(self.state, name)
-                self.registers.age(row[..., before : row.shape[-1] - behind])
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject messages that no agent of this aggregation writes."""
+        """Reject messages that no agent of this aggregation writes, without their stamps."""
         check_vectors(messages, *range(1, self.most + 1))
+
+    def pass_time(self, tick: int) -> None:
+        """Note the time at which the round ends."""
+        self.state.me.tick = tick
+
+    def share(self) -> Share:
+        """Return the agent's share of all that was observed."""
+        if not self.spec.shared:
+            return super().share()
+        return self.registers.share(getattr(self.state, self.spec.shared)[: self.registers.size])
 
     def _prepare(self) -> None:
         if not self.is_prepared:
@@ -323,7 +381,7 @@ class FieldMachine(ContextMachine):
 
     def _call(self, name: str, *given: Any) -> Any:
         try:
-            return getattr(self.spec, name)(self.state, *given)
+            return self.functions[name](self.state, *given)
         except InputError:
             raise
         except Exception as error:

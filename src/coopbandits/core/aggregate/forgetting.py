@@ -7,22 +7,32 @@ is the number of rounds ended where all agents count rounds together. Where they
 moves its clock on to the latest that it hears of, so that everybody forgets at the same pace; and
 where rounds have no length, as in a fleet, it is told the time (`ticks`).
 
-With a window of w rounds, what an agent knew w rounds ago is taken off what it knows now.
+With a window of w rounds, what an agent knew w rounds ago is subtracted from what it knows now.
+
+An aggregation on fields leaves a discount to `discounted`, which wraps its `message` and `receive`:
+a stamp ends every message, and what agents hold and hear ages by the aggregation's own functions
+`age` and `age_message`. A window is a ring of totals among its fields (`window_fields`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coopbandits.core import rows
+from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.core.checks import require_count, require_number
 from coopbandits.core.contract import State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
+
+CLOCK: dict[str, Any] = {"clock": int, "decay": float, "ticks": int, "tick": int}
+"""Fields of agents that may forget: the clock, and γ per round or tick. `tick` is the time told to
+agents whose clocks count `ticks` (1) instead of rounds (0)."""
 
 
 def check_forgetting(discount: Any, window: Any = None) -> None:
@@ -76,4 +86,72 @@ def check_past(values: State, window: int | None) -> None:
         raise InputError(
             f"state field past has {len(values['past'])} rounds, but a window of {window} keeps 1 "
             f"to {window + 1}; restore what export_state returned"
+        )
+
+
+def discounted(
+    message: Callable[..., int], receive: Callable[..., None], age: Any, age_message: Any
+) -> tuple[Callable[..., int], Callable[..., None]]:
+    """Wrap `message` and `receive` of an aggregation on fields, so that pulls are discounted.
+
+    `age(s, factor)` multiplies what an agent holds, and `age_message(s, message, factor)` what a
+    message tells.
+    """
+
+    def stamped(s: Any, link: int, out: Any) -> int:
+        length = message(s, link, out)
+        if length > 0:
+            out[length] = s.me.clock
+            length += 1
+        return length
+
+    def receive_aged(s: Any, inbox: Any, lengths: Any) -> None:
+        until = s.me.clock
+        for link in range(lengths.size):
+            if lengths[link] > 0:
+                until = max(until, int(inbox[link, lengths[link] - 1]))
+        if s.me.ticks == 1:
+            until = max(s.me.tick, min(until, s.me.tick + SKEW))
+        if until > s.me.clock:
+            age(s, s.me.decay ** float(until - s.me.clock))
+        for link in range(lengths.size):
+            if lengths[link] > 0:
+                lengths[link] -= 1
+                behind = until - int(inbox[link, lengths[link]])
+                if behind > 0:
+                    age_message(s, inbox[link], s.me.decay ** float(behind))
+        receive(s, inbox, lengths)
+        s.me.clock = until
+        if s.me.ticks == 0:  # the end of a round is a step of the clock
+            age(s, s.me.decay)
+            s.me.clock += 1
+
+    return stamped, receive_aged
+
+
+def window_fields(window: int | None, width: int) -> dict[str, Any]:
+    """Return the fields of a window: a ring of the totals of its rounds, and of those before it."""
+    return {
+        "past": (0 if window is None else window + 1, width), "oldest": int, "kept": int
+    }  # fmt: skip
+
+
+def keep_totals(s: Any, totals: Any) -> None:
+    """Append the totals of a round to the ring; the oldest leave it."""
+    size = s.past.shape[0]
+    if s.me.kept < size:
+        rows.copy(s.past[(s.me.oldest + s.me.kept) % size], totals)
+        s.me.kept += 1
+    else:
+        rows.copy(s.past[s.me.oldest], totals)
+        s.me.oldest = (s.me.oldest + 1) % size
+
+
+def check_ring(values: State, window: int | None) -> None:
+    """Check that a state's ring of totals is one of a window of so many rounds."""
+    if window is not None and not (1 <= values["kept"] <= window + 1 > values["oldest"] >= 0):
+        raise InputError(
+            f"state fields kept and oldest are {values['kept']} and {values['oldest']}; a window "
+            f"of {window} keeps 1 to {window + 1} rounds, the oldest at 0 to {window}; restore "
+            "what export_state returned"
         )

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from coopbandits.core.aggregate.aggregation import OWN, Aggregation, ContextMachine, MessageSize
-from coopbandits.core.aggregate.forgetting import check_forgetting, check_past, follow
-from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import OWN
+from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.forgetting import (
+    check_forgetting,
+    check_ring,
+    keep_totals,
+    window_fields,
+)
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from coopbandits.core.contract import LocalView, State, Vector
 
-    from coopbandits.core.statistic import Registers
+
+class LocalSumsMachine(FieldMachine):
+    """An agent that hears nothing."""
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject all messages."""
+        if messages:
+            raise InputError(
+                f"messages arrived from {list(messages)}, but this policy does not communicate; "
+                "deliver none"
+            )
+
+    def check_state(self, values: State) -> None:
+        """Check the ring of totals against the window."""
+        check_ring(values, getattr(self.spec, "window", None))
 
 
 @dataclass(frozen=True)
-class LocalSums(Aggregation):
+class LocalSums(FieldAggregation):
     """Own pulls alone: nothing is sent, nothing is heard.
 
     Parameters
@@ -32,77 +53,57 @@ class LocalSums(Aggregation):
     window: int | None = None
     name: ClassVar[str] = "local-sums"
     shares: ClassVar[str] = OWN
+    shared: ClassVar[str] = "totals"
+    machine: ClassVar[type[FieldMachine]] = LocalSumsMachine
+    certifies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse what does not forget in one way."""
+        """Check that there is one way to forget, at most."""
         check_forgetting(self.discount, self.window)
 
-    @property
-    def uncertified(self) -> str:
-        """Nothing: an agent counts each of its own pulls once."""
-        return ""
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return own totals, and those of the rounds of a window."""
+        return {"totals": sizes.width, **window_fields(self.window, sizes.width)}
 
-    @property
-    def takes_context(self) -> bool:
-        """Yes."""
-        return True
-
-    def make(self, view: LocalView, registers: Registers) -> LocalSumsMachine:
-        """Return the machine of one agent."""
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin a window before the first round."""
         del view
-        return LocalSumsMachine(registers.decaying(self.discount), self.window)
+        s.me.kept = 1
 
-    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return that nothing is sent."""
-        del registers, max_agents
-        return MessageSize(0, 0)
+    def message_width(self, sizes: Sizes) -> int:
+        """Return 0: nothing is sent."""
+        del sizes
+        return 0
 
+    @staticmethod
+    def age(s: Any, factor: float) -> None:
+        """Multiply the own totals."""
+        rows.scale(s.totals, factor)
 
-class LocalSumsMachine(ContextMachine):
-    """Own totals; the time is the number of own pulls."""
+    @staticmethod
+    def age_message(s: Any, message: Vector, factor: float) -> None:
+        """Do nothing: there are no messages."""
 
-    fields = ("totals",)
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add an own pull."""
+        rows.add(s.totals, pull)
 
-    def __init__(self, registers: Registers, window: int | None = None) -> None:
-        self.registers, self.window = registers, window
-        self.totals = registers.zeros()
-        if window is not None:
-            self.past = self.totals[None].copy()  # the totals of the last rounds, oldest first
-            self.keep_also("past", is_table=True)
-
-    def estimate(self) -> Estimate:
-        """Return the own totals."""
-        totals = self.totals if self.window is None else self.totals - self.past[0]
-        time = max(2.0, float(self.registers.version(totals)))
-        found = self.registers.read(totals, time=time, num_agents=1.0)
-        if self.window is not None:
-            return found
-        return found._replace(certain=self.registers.share(totals))
-
-    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
-        """Add one own pull."""
-        self.registers.record(self.totals, arm, reward, context)
-
-    def outgoing(self, neighbor: int) -> Vector | None:
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
         """Stay silent."""
-        del neighbor
-        return None
+        return 0
 
-    def receive(self, messages: Mapping[int, Vector]) -> None:
-        """End the round; nothing may arrive."""
-        if messages:
-            raise InputError(
-                f"messages arrived from {list(messages)}, but this policy does not communicate; "
-                "deliver none"
-            )
-        self.registers.age(self.totals)
-        if self.window is not None:
-            self.past = follow(self.past, self.totals, self.window)
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        """End the round."""
+        if s.past.shape[0] > 0:
+            keep_totals(s, s.totals)
 
-    def check_state(self, values: State) -> None:
-        """Refuse a past that is longer than the window."""
-        check_past(values, self.window)
-
-    def share(self) -> Share:
-        """Return the own totals."""
-        return self.registers.share(self.totals)
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write the own totals: an agent counts each of its own pulls once."""
+        rows.copy(totals, s.totals)
+        if s.past.shape[0] > 0:
+            rows.subtract(totals, s.past[s.me.oldest])
+        rows.copy(certain, totals)

@@ -13,7 +13,7 @@ of a link go by the same degrees.
 Invariants: weights are positive and sum to less than 1, so x stays within what was heard, whatever
 is lost. Where links fail in both directions at once W is symmetric and Σ_i x_i is kept exactly;
 under one-way loss it is kept on average. Totals are N̂ x. With a discount γ, x ← γ x in every round,
-and a stamp follows x in messages (`forgetting`).
+and messages end in a stamp (`forgetting`).
 
 *Differs from the paper* (Xiao, Boyd, Lall 2005, on averaging with Metropolis weights): degrees are
 those of links alive, and averages become totals by an estimate of N.
@@ -21,39 +21,88 @@ those of links alive, and averages become totals by an estimate of N.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.aggregation import (
-    ON_AVERAGE,
-    ROBUST,
-    Aggregation,
-    MessageSize,
-)
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import ON_AVERAGE, ROBUST, MessageSize
 from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
+    COUNTING,
     EXPONENTIALS,
-    CountingMachine,
+    check_count,
+    check_counting,
     check_minima,
+    counted,
+    end_count,
+    hear_minima,
+    start_counting,
+    write_minima,
 )
-from coopbandits.core.aggregate.forgetting import catch_up, check_forgetting
-from coopbandits.core.aggregate.ticks import SKEW, ClockedMachine
-from coopbandits.core.contract import Estimate, LocalView, Share, Vector
+from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.forgetting import check_forgetting
+from coopbandits.core.aggregate.ticks import SKEW
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.statistic import Registers
 
-RECENT = 10
+RECENT = 10.0
 """A neighbour not heard for this many rounds is not counted as one."""
 
 
+class PullMixingMachine(FieldMachine):
+    """An agent that checks what it is sent."""
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Take in what arrived, but for averages by quite another clock.
+
+        Averages are converted both ways: if one end of a link took the other's for older than they
+        are, all would forget a bit in every round. So both ends leave out the same.
+        """
+        me = self.state.me
+        if me.ticks and self.stamps:
+            check_vectors(messages, *range(2, self.most + 1))
+            latest = int(max([me.clock, *(float(message[-1]) for message in messages.values())]))
+            until = max(me.tick, min(latest, me.tick + SKEW))
+            messages = {
+                j: message
+                for j, message in messages.items()
+                if abs(message[-1] - until) <= 2 * SKEW
+            }
+        super().receive(messages)
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject messages that no agent of this aggregation writes."""
+        size = self.registers.size + 1
+        check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
+        check_minima(messages, size, sums=1)
+
+    def check_state(self, values: State) -> None:
+        """Check that counts are not negative."""
+        check_counting(values)
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Reject averages beyond what one agent can have pulled, and minima that cannot be."""
+        size, me = self.registers.size, self.state.me
+        stamp, message = float(message[-1]), message[: message.size - self.stamps]
+        if message.size >= size + 2:
+            told, rest = message[:size], message[size:]
+            if me.ticks:
+                here = max(me.clock, claims.ticks(now))
+                claims.check_near(stamp, here)
+                told = told * self.registers.decay ** (here - stamp)
+            elif self.stamps:
+                claims.check_clock(stamp, now)
+            claims.check_totals(self.registers, told, 1.0, now)
+            claims.check_within("a degree", float(rest[0]), 0.0, float(claims.max_agents))
+            check_count(rest[2:], claims, now)
+
+
 @dataclass(frozen=True)
-class PullMixing(Aggregation):
+class PullMixing(FieldAggregation):
     """Network averages under any failures, and totals from an estimate of N.
 
     Parameters
@@ -72,11 +121,14 @@ class PullMixing(Aggregation):
     name: ClassVar[str] = "pull-mixing"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = ON_AVERAGE
+    shared: ClassVar[str] = "mixed"
     checks_claims: ClassVar[bool] = True
     takes_time: ClassVar[bool] = True
+    machine: ClassVar[type[FieldMachine]] = PullMixingMachine
+    derived: ClassVar[tuple[str, ...]] = ("moved", "degree", "born", "most_agents")
 
     def __post_init__(self) -> None:
-        """Refuse what is no discount."""
+        """Check the discount."""
         check_forgetting(self.discount)
 
     @property
@@ -84,112 +136,85 @@ class PullMixing(Aggregation):
         """A random word."""
         return frozenset({"random_word"})
 
-    def make(self, view: LocalView, registers: Registers) -> PullMixingMachine:
-        """Return the machine of one agent."""
-        return PullMixingMachine(view, registers.decaying(self.discount))
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return averages, links alive, and what counts agents."""
+        return {
+            "mixed": sizes.width,  # x
+            "moved": sizes.width,
+            "ages": sizes.links,  # rounds since each neighbour was heard
+            "told": sizes.links,  # the Σ m that each neighbour told last
+            "degree": float,
+            **COUNTING,
+        }
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin to count agents."""
+        start_counting(s, view)
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return the size of averages, degree, and minima with their sum and generation."""
+        return sizes.width + 1 + 1 + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
-        usual = registers.size + 2 + (registers.decay * self.discount != 1.0)
+        usual = registers.size + 2 + (self.decaying(registers).decay != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
+    @staticmethod
+    def age(s: Any, factor: float) -> None:
+        """Multiply the averages."""
+        rows.scale(s.mixed, factor)
 
-class PullMixingMachine(CountingMachine, ClockedMachine):
-    """Averages x, links alive, and minima."""
+    @staticmethod
+    def age_message(s: Any, message: Vector, factor: float) -> None:
+        """Multiply a neighbour's averages."""
+        rows.scale(message[: s.mixed.size], factor)
 
-    fields = ("mixed", "ages", "told", *CountingMachine.counting)
-    links = ("ages", "told")
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add an own pull to what the next step mixes."""
+        rows.add(s.mixed, pull)
 
-    def __init__(self, view: LocalView, registers: Registers) -> None:
-        self.registers = registers
-        self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
-        self.mixed = registers.zeros()
-        self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
-        self._start_clock(view, decays=bool(self.stamps))
-        self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
-        self._start_counting(view)
-        self.told = np.zeros(len(self.places))  # the Σ m that each neighbour told last
+    @staticmethod
+    def prepare(s: Any) -> None:
+        """Count the neighbours that are alive."""
+        degree = 0.0
+        for link in range(s.ages.size):
+            if s.ages[link] < RECENT:
+                degree += 1.0
+        s.me.degree = degree
 
-    def estimate(self) -> Estimate:
-        """Return N̂ times the averages."""
-        num_agents = self._counted()
-        totals = num_agents * self.mixed
-        time = max(2.0, float(self.registers.version(totals)))
-        return self.registers.read(totals, time=time, num_agents=num_agents)
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write [averages | degree | Σ m | m unless the neighbour told that sum]."""
+        size = s.mixed.size
+        rows.copy(out[:size], s.mixed)
+        out[size] = s.me.degree
+        return write_minima(s, s.told[link], out, size + 1)
 
-    def observe(self, arm: int, reward: float) -> None:
-        """Add one own pull to what the next step mixes."""
-        self.registers.add(self.mixed, arm, reward)
-
-    def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [averages | stamp where they decay | own degree | Σ m | m unless it told that]."""
-        part = self._minima_unless(self.told[self.places[neighbor]])
-        told = [self.clock] * self.stamps + [sum(self._alive())]
-        return np.concatenate([self.mixed, told, part])
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Move towards what was heard."""
-        size, least = self.mixed.size, self.mixed.size + self.stamps + 2
-        check_vectors(messages, least, least + EXPONENTIALS, least + 1 + EXPONENTIALS)
-        check_minima(messages, least - 1, sums=1)
-        if self.stamps:
-            messages = self._catch_up(messages)
-        alive = self._alive()
-        degree = sum(alive)
-        self.ages = self.ages + 1.0
-        moved = self.mixed.copy()
-        for j, message in messages.items():
-            at = self.places[j]
-            if alive[at]:
-                weight = 1.0 / (1.0 + max(degree, float(message[size])))
-                moved += weight * (message[:size] - self.mixed)
-            self.ages[at] = 0.0
-            self.told[at] = message[size + 1]
-            self._hear_minima(message[size + 2 :])
-        self._end_count()
-        self.mixed = moved
-        if not self.ticks:
-            self.registers.age(self.mixed)
+        size = s.mixed.size
+        rows.copy(s.moved, s.mixed)
+        for link in range(lengths.size):
+            is_alive = s.ages[link] < RECENT
+            s.ages[link] += 1.0
+            if lengths[link] == 0:
+                continue
+            message = inbox[link]
+            if is_alive:
+                weight = 1.0 / (1.0 + max(s.me.degree, message[size]))
+                rows.add_difference(s.moved, weight, message[:size], s.mixed)
+            s.ages[link] = 0.0
+            s.told[link] = message[size + 1]
+            hear_minima(s, message, size + 2, lengths[link])
+        rows.copy(s.mixed, s.moved)
+        end_count(s)
 
-    def _catch_up(self, messages: Mapping[int, Vector]) -> dict[int, Vector]:
-        """Move the clock on, and let the averages and those heard age; a round ends later.
-
-        Where clocks differ, averages are converted both ways: if one end of a link took the other's
-        for older than they are, all would forget a bit in every round. For the same reason both
-        ends leave out what goes by quite another clock.
-        """
-        before, size = self.clock, self.mixed.size
-        self.clock = self._next_clock([float(message[size]) for message in messages.values()])
-        until = self.clock - (not self.ticks)
-        self.registers.age(self.mixed, rounds=max(0, until - before))
-        if self.ticks:
-            messages = {
-                j: message
-                for j, message in messages.items()
-                if abs(message[size] - until) <= 2 * SKEW
-            }
-        return catch_up(self.registers, messages, until)
-
-    def _alive(self) -> list[bool]:
-        return [age < RECENT for age in self.ages.tolist()]
-
-    def share(self) -> Share:
-        """Return the averages: they add up exactly as long as links fail both ways at once."""
-        return self.registers.share(self.mixed)
-
-    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse averages beyond what one agent can have pulled, and minima that cannot be."""
-        size = self.registers.size
-        rest = message[size + self.stamps :]
-        if rest.size >= 2:
-            told = message[:size]
-            if self.ticks:
-                stamp, here = float(message[size]), max(self.clock, claims.ticks(now))
-                claims.check_near(stamp, here)
-                told = told * self.registers.decay ** (here - stamp)
-            elif self.stamps:
-                claims.check_clock(float(message[size]), now)
-            claims.check_totals(self.registers, told, 1.0, now)
-            claims.check_within("a degree", float(rest[0]), 0.0, float(claims.max_agents))
-            self._check_count(rest[2:], claims, now)
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write N̂ times the averages."""
+        about[AGENTS] = counted(s)
+        rows.set_scaled(totals, about[AGENTS], s.mixed)

@@ -86,9 +86,6 @@ class RunningSums(FieldAggregation):
     machine: ClassVar[type[FieldMachine]] = RunningSumsMachine
     clips: ClassVar[bool] = True
     derived: ClassVar[tuple[str, ...]] = ("share", "alive", "born", "most_agents")
-    registered: ClassVar[Mapping[str, tuple[int, int]]] = {
-        "held": (0, 1), "share": (0, 1), "sent": (0, 1), "heard": (0, 1)
-    }  # fmt: skip
 
     @property
     def needs(self) -> frozenset[str]:
@@ -122,8 +119,23 @@ class RunningSums(FieldAggregation):
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
-        usual = registers.size + 2
+        usual = registers.size + 2 + (registers.decay != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
+
+    @staticmethod
+    def age(s: Any, factor: float) -> None:
+        """Multiply all registers: weights stay."""
+        size = s.held.size - 1
+        rows.scale(s.held[:size], factor)
+        rows.scale(s.share[:size], factor)
+        for link in range(s.ages.size):
+            rows.scale(s.sent[link, :size], factor)
+            rows.scale(s.heard[link, :size], factor)
+
+    @staticmethod
+    def age_message(s: Any, message: Vector, factor: float) -> None:
+        """Multiply the registers of S_ij."""
+        rows.scale(message[: s.held.size - 1], factor)
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:

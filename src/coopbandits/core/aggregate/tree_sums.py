@@ -57,7 +57,7 @@ from coopbandits.core.aggregate.aggregation import (
 )
 from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
-from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_count, check_minima
 from coopbandits.core.aggregate.forgetting import (
     age_rows,
     check_forgetting,
@@ -367,7 +367,7 @@ class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
         self._check_place(place, claims, now)
         if self.stamps and message.size > size + 6:
             claims.check_clock(float(message[size + 6]), now)
-        self._check_count(message[size + 6 + self.stamps :], claims, now)
+        check_count(message[size + 6 + self.stamps :], claims, now)
 
     def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
         """Return a message about other arms as one about these."""

@@ -16,7 +16,6 @@ from coopbandits.core.aggregate import (
     LedgerSums,
     LocalSums,
     NeighborhoodSums,
-    PullMixing,
     RunningConsensus,
     StagedMixing,
     TreeSums,
@@ -34,9 +33,8 @@ from coopbandits.sim.cpu.choices import (
     compiled_choice,
     declares_bonus,
 )
-from coopbandits.sim.cpu.consensus import play_consensus, play_local
+from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
-from coopbandits.sim.cpu.gossip import play_gossip
 from coopbandits.sim.cpu.ledger import play_ledger
 from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood, play_linear_local
@@ -52,10 +50,7 @@ stale_cache.remove(leaves.cache_folder())
 Kernel = Callable[[Parts, Task, range, Tick], Record]
 
 KERNELS: dict[type, Kernel] = {
-    LocalSums: play_local,
     StagedMixing: play_staged,
-    RunningConsensus: play_consensus,
-    PullMixing: play_gossip,
     TreeSums: play_tree,
     LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,
@@ -73,8 +68,8 @@ LINEAR_KERNELS: dict[type, Kernel] = {
 """Aggregation → the kernel that plays linear models on it."""
 
 SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
-"""Faster kernels for indices that declare a bonus, without faults and without a discount, where all
-may play all arms and nobody stops."""
+"""Faster kernels for indices that declare a bonus, without faults and where nothing is forgotten,
+where all may play all arms and nobody stops."""
 
 NEEDS_MESSAGES = (StagedMixing, NeighborhoodSums, FloodedPulls)
 """Aggregations whose kernel assumes that all messages arrive."""
@@ -84,15 +79,15 @@ def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
     parts = parts_of(task)
     kind = type(parts.aggregation)
-    if isinstance(parts.aggregation, FieldAggregation):
-        return driver.play_fields
     if task.tables.in_context:
         return LINEAR_KERNELS[kind]
-    plain = not task.faults and task.tables.allowed is None and task.stop is None
-    lasts = getattr(parts.aggregation, "discount", 1.0) == 1.0
-    if plain and lasts and declares_bonus(parts.index) and kind in SHORTCUTS:
+    lasts = not task.faults and not parts.aggregation.forgets
+    plain = lasts and task.tables.allowed is None and task.stop is None
+    if plain and declares_bonus(parts.index) and kind in SHORTCUTS:
         return SHORTCUTS[kind]
-    return KERNELS[kind]
+    if lasts and kind is RunningConsensus:
+        return play_consensus
+    return driver.play_fields if isinstance(parts.aggregation, FieldAggregation) else KERNELS[kind]
 
 
 def parts_of(task: Task) -> Parts:

@@ -1,4 +1,4 @@
-"""Plain mixing of some agents, y_i ← (P y)_i, and the variant for lost messages.
+"""Plain mixing of some agents, y_i ← (P y)_i.
 
 numba counts references of every array passed to a function that branches, which costs as much as
 adding up ten values. So one function holds the loop over agents with all its branches, and what it
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbandits.sim.cpu.inner import alone, inner
+from coopbandits.sim.cpu.inner import alone
 
 ONE, TWO, THREE, FOUR, FIVE = (np.uintp(number) for number in range(1, 6))
 
@@ -70,22 +70,3 @@ def _sum_five(
 def _add_two(values: Any, a: int, b: int, wa: float, wb: float, out: Any, agent: int) -> None:
     for i in range(np.uintp(out.shape[1])):
         out[agent, i] += wa * values[a, i] + wb * values[b, i]
-
-
-@inner
-def average_heard(
-    indptr: Any, senders: Any, weights: Any, own_weights: Any, fate: Any, values: Any, out: Any,
-    start: int, end: int,
-) -> None:  # fmt: skip
-    """As `average`, but only messages of fate 0 arrive; the own value replaces missing ones.
-
-    Weights here are one per incoming link, and one for the own value.
-    """
-    for agent in range(start, end):
-        own = own_weights[agent]
-        for link in range(indptr[agent], indptr[agent + 1]):
-            own += 0.0 if fate[link] == 0 else weights[link]
-        _sum_three(values, agent, agent, agent, own, 0.0, 0.0, out, agent)
-        for link in range(indptr[agent], indptr[agent + 1]):
-            if fate[link] == 0:
-                _add_two(values, senders[link], agent, weights[link], 0.0, out, agent)

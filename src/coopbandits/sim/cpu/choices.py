@@ -63,6 +63,7 @@ def _use_leaf(function: Any, leaf: Any) -> None:
         1: lambda a: lambda a: leaf(a),
         2: lambda a, b: lambda a, b: leaf(a, b),
         3: lambda a, b, c: lambda a, b, c: leaf(a, b, c),
+        4: lambda a, b, c, d: lambda a, b, c, d: leaf(a, b, c, d),
     }[function.__code__.co_argcount]
     overload(function, strict=False)(body)
 
@@ -266,21 +267,30 @@ def _compiled(function: Any, is_checked: bool, within: frozenset[str] = frozense
     if key not in _inner:
         is_checked = is_checked and not _is_of_package(function)
         copy = _with_compiled_names(function, is_checked, within | {key})
-        # Of what is wrong with somebody's own function, numba speaks more clearly than `inner`.
-        make = inner if _is_of_package(function) else alone
+        # Of what is wrong with a custom function numba speaks more clearly than `inner`, which also
+        # knows of no exceptions.
+        is_plain = all(map(_is_of_package, [function, *_wrapped(function)]))
+        make = inner if is_plain else alone
         model = {"error_model": "python", "boundscheck": True} if is_checked else {}
         _inner[key] = make(copy, forceinline=True, **model)
     return _inner[key]
+
+
+def _wrapped(function: FunctionType) -> list[FunctionType]:
+    """Return the functions around which a function is wrapped."""
+    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [value for value in held if isinstance(value, FunctionType)]
 
 
 def _with_compiled_names(
     function: FunctionType, is_checked: bool, within: frozenset[str]
 ) -> FunctionType:
     """Return a copy of a function that calls others in their compiled form."""
+    custom = [each for each in _wrapped(function) if not _is_of_package(each)]
 
     def compiled_value(value: Any) -> Any:
         if isinstance(value, FunctionType):
-            return _compiled(value, is_checked, within)
+            return _compiled(value, is_checked or value in custom, within)
         return checked_value(value) if is_checked else value
 
     # numba imports the module of what it filed: one that is there wherever this is.

@@ -290,6 +290,10 @@ def _loops() -> dict[Any, Any]:
         for w in range(row.size):
             row[w] += factor * other[w]
 
+    def add_difference(row: Any, factor: Any, first: Any, second: Any) -> None:
+        for w in range(row.size):
+            row[w] += factor * (first[w] - second[w])
+
     def set_scaled(row: Any, factor: Any, other: Any) -> None:
         for w in range(row.size):
             row[w] = other[w] * factor
@@ -308,7 +312,10 @@ def _loops() -> dict[Any, Any]:
             found += row[w]
         return found
 
-    loops = (copy, fill, add, add_up, subtract, add_scaled, set_scaled, scale, lower, total)
+    loops = (
+        copy, fill, add, add_up, subtract, add_scaled, add_difference, set_scaled, scale, lower,
+        total,
+    )  # fmt: skip
     return {getattr(rows, loop.__name__): inner(loop, forceinline=True) for loop in loops}
 
 

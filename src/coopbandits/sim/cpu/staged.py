@@ -15,7 +15,6 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.ageing import end_span
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, FACTOR, TIME
-from coopbandits.sim.cpu.consensus import play_local
 from coopbandits.sim.cpu.pulls import (
     Reading,
     play_alone,
@@ -28,6 +27,7 @@ from coopbandits.sim.cpu.runs import Rows, Rule, Runs
 from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.whole_runs import StagePlan, play_stages
 from coopbandits.sim.cpu.world import Span, span
+from coopbandits.sim.driver import play_fields
 from coopbandits.sim.record import Record, Task, Tick
 
 SEVERAL_PULLS = 20_000_000
@@ -60,7 +60,7 @@ def play_local_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Recor
     times = np.maximum(2.0, np.arange(float(task.horizon)))
     explorations = state.explorations(times, 1.0, task.horizon)
     if explorations is None:
-        return play_local(parts, task, runs, tick)
+        return play_fields(parts, task, runs, tick)
     play_each_arm(state)
     reading = Reading(own_pulls=True, weight=1.0, least=NO_INFORMATION, num_agents=1.0)
     most = max(1, SPAN_PULLS // task.network.num_agents)

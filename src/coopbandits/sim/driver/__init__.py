@@ -12,6 +12,7 @@ from coopbandits.core.aggregate.fields import FieldAggregation, Links, Sizes, st
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
+from coopbandits.core.statistic import Registers
 from coopbandits.sim.cpu.choices import CannotCompileError
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.runs import REPLAYED, Runs
@@ -68,13 +69,14 @@ def make_late(spec: FieldAggregation, task: Task, memory: Memory) -> Late:
 class Agents:
     """All agents of one run."""
 
-    def __init__(self, spec: FieldAggregation, task: Task, run: int, width: int) -> None:
+    def __init__(self, spec: FieldAggregation, registers: Registers, task: Task, run: int) -> None:
         self.spec, self.views = spec, local_views(task, run)
+        width, self.decay = registers.size, spec.decaying(registers).decay
         table, agents = link_table(task.network), len(self.views)
         links = table.senders.size
         told = self.views[0].num_agents or 0
         sizes = Sizes(task.problem.num_arms, width, Links(1), told)
-        self.layout, most = spec.layout(sizes), spec.message_width(sizes)
+        self.layout, most = spec.layout(sizes), spec.widest(sizes, registers)
         dims = [size for field in self.layout.arrays for size in field.shape]
         given = np.zeros(MOST_SIZES, dtype=np.int64)
         given[: DIMS + len(dims)] = [width, most, agents, *dims]
@@ -98,7 +100,7 @@ class Agents:
             at += length
         self.kind = state_class(tuple(field.name for field in self.layout.arrays))
         for agent in range(agents):
-            self.spec.start(self.state(agent), self.views[agent])
+            self.spec.begin(self.state(agent), self.views[agent], self.decay)
 
     def state(self, agent: int) -> Any:
         """Return what the functions of one agent see."""
@@ -115,7 +117,7 @@ class Agents:
         state = self.state(agent)
         for part in state[1:]:
             part[...] = 0
-        self.spec.start(state, self.views[agent])
+        self.spec.begin(state, self.views[agent], self.decay)
         sit_out(step, self.memory, agent, rounds)
 
 
@@ -127,7 +129,7 @@ def obstacle(parts: Parts, task: Task) -> str:
     registers = parts.statistic.registers(task.problem.num_arms)
     sizes = Sizes(registers.num_arms, registers.size, Links(1), task.network.num_agents)
     try:
-        compiled_step(spec, spec.layout(sizes))
+        compiled_step(spec, spec.layout(sizes), spec.decaying(registers).decay)
     except CannotCompileError as error:
         return f", since numba cannot compile aggregation {spec.spelling} ({error})"
     return ""
@@ -139,8 +141,9 @@ def play_fields(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     assert isinstance(spec, FieldAggregation)  # noqa: S101  `obstacle` says so
     state, reader = Runs(parts, task, runs, tick), FaultReader(task, runs)
     rule, numbers = state.rule(apart=True)
-    agents = [Agents(spec, task, run, state.shape[2]) for run in runs]
-    step = compiled_step(spec, agents[0].layout)
+    registers = parts.statistic.registers(task.problem.num_arms)
+    agents = [Agents(spec, registers, task, run) for run in runs]
+    step = compiled_step(spec, agents[0].layout, agents[0].decay)
     counts = np.zeros((len(runs), task.rounds.size, COUNTS), dtype=np.int64)
     late = [make_late(spec, task, each.memory) for each in agents]
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))

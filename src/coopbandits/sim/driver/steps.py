@@ -35,7 +35,6 @@ SIGNATURE = _WHOLE(
     _FLOATS, _FLOATS, _FLOATS, _FLOATS, types.CPointer(types.uint8), _WHOLE, _WHOLE,
 )  # fmt: skip
 
-FUNCTIONS = ("observe", "message", "receive", "estimate", "prepare")
 NUMBERS: Any = None
 observe: Any = None
 message: Any = None
@@ -188,9 +187,12 @@ def _sources(layout: Layout) -> str:
     return "\n".join(lines)
 
 
-def compiled_step(spec: FieldAggregation, layout: Layout) -> Any:
-    """Return the compiled step of an aggregation: from memory, from disk, or made now."""
-    functions = {name: getattr(type(spec), name) for name in FUNCTIONS}
+def compiled_step(spec: FieldAggregation, layout: Layout, decay: float) -> Any:
+    """Return the compiled step of an aggregation: from memory, from disk, or made now.
+
+    `decay` is what registers count after one more round.
+    """
+    functions = spec.functions(decay)
     source, numbers = _sources(layout), numbers_type(layout)
     key = digest((_form, functions, source, repr(numbers), layout.names))
     if key not in _steps:
