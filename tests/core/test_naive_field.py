@@ -186,7 +186,7 @@ def test_after_the_initial_rounds_every_count_is_one(policy: Policy, graph: str)
     run = drive(agents, rewards_tape(len(matrix), 4, 4), 0, 4)
     assert run.arms == [[k] * len(matrix) for k in range(4)]
     for agent in agents:
-        assert consensus(agent).mixed[4:].tolist() == pytest.approx([1.0] * 4, abs=1e-14)
+        assert consensus(agent).state.mixed[4:].tolist() == pytest.approx([1.0] * 4, abs=1e-14)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.spelling)
@@ -200,5 +200,5 @@ def test_mixing_loses_nothing(policy: Policy) -> None:
     for t in range(50):
         for i, k in enumerate(drive(agents, rewards, t, t + 1, decisions).arms[0]):
             paid[[k, 3 + k]] += rewards[i, t, k], 1.0
-        total = sum(consensus(agent).mixed for agent in agents)
+        total = sum(consensus(agent).state.mixed for agent in agents)
         np.testing.assert_allclose(total, paid, rtol=1e-12, atol=1e-12)

@@ -47,7 +47,6 @@ from coopbandits.core import (
     register_index,
 )
 from coopbandits.core.aggregate import Aggregation
-from coopbandits.core.aggregate.local import LocalSumsMachine
 from coopbandits.core.policy import CentralProduct, Product, fits
 from coopbandits.core.registry import AGGREGATION_REGISTRY, EXAMPLES, INDEX_REGISTRY
 
@@ -269,8 +268,7 @@ class Alone(Aggregation):
     name: ClassVar[str] = "alone"
 
     def make(self, view: LocalView, registers: Registers) -> Machine:
-        del view
-        return LocalSumsMachine(registers)
+        return LocalSums().make(view, registers)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from typing import ClassVar
 import numpy as np
 
 import coopbandits as cb
-from coopbandits.core.aggregate.consensus import RunningConsensusMachine
 from coopbandits.network.faults.kind import Kind
 from coopbandits.problems.rewards import LOCATION_SCALE, RewardForm
 
@@ -57,7 +56,7 @@ class Averages(cb.Aggregation):
     needs: ClassVar[frozenset] = frozenset({"num_agents"})
 
     def make(self, view, registers):
-        return RunningConsensusMachine(view, registers, view.num_agents)
+        return cb.RunningConsensus().make(view, registers)
 
     def make_rows(self, views, matrix, registers):
         return Rows(len(views), matrix, registers)

@@ -19,7 +19,7 @@ from coopbandits.core import (
     Registers,
     RowEstimates,
 )
-from coopbandits.core.aggregate.local import LocalSumsMachine
+from coopbandits.core.aggregate.local import LocalSums, LocalSumsMachine
 from coopbandits.core.registry import register_aggregation
 
 Views = Sequence[LocalView]
@@ -44,7 +44,7 @@ class Moody(Aggregation):
 
 class MoodyMachine(LocalSumsMachine):
     def __init__(self, view: LocalView, registers: Registers) -> None:
-        super().__init__(registers)
+        super().__init__(LocalSums(), view, registers)
         self.mood = 1.0 + view.random_word % 5 + (view.lambda_bound or 0.0)
 
     def estimate(self) -> Estimate:
@@ -77,7 +77,7 @@ class Fivefold(Aggregation):
     uncertified = ""
 
     def make(self, view: LocalView, registers: Registers) -> Machine:
-        return FivefoldMachine(registers)
+        return FivefoldMachine(LocalSums(), view, registers)
 
     def make_rows(self, views: Views, matrix: Any, registers: Registers) -> AgentRows | None:
         return FivefoldRows(views, registers)
@@ -88,9 +88,9 @@ class Fivefold(Aggregation):
 
 class FivefoldMachine(LocalSumsMachine):
     def estimate(self) -> Estimate:
-        time = max(2.0, 5.0 * float(self.registers.version(self.totals)))
-        found = self.registers.read(5.0 * self.totals, time=time, num_agents=1.0)
-        return found._replace(certain=self.registers.share(self.totals))
+        totals = 5.0 * self.state.totals
+        time = max(2.0, float(self.registers.version(totals)))
+        return self.registers.read(totals, time=time, num_agents=1.0)._replace(certain=self.share())
 
 
 class FivefoldRows(AgentRows):

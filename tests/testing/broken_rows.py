@@ -22,7 +22,7 @@ from coopbandits.core import (
     Vector,
     combine,
 )
-from coopbandits.core.aggregate.consensus import RunningConsensusMachine
+from coopbandits.core.aggregate.consensus import RunningConsensus, RunningConsensusMachine
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Mixed(Aggregation):
     needs = frozenset({"num_agents"})
 
     def make(self, view: LocalView, registers: Registers) -> Machine:
-        return RunningConsensusMachine(view, registers, view.num_agents or 0)
+        return RunningConsensus().make(view, registers)
 
     def make_rows(self, views: Sequence[LocalView], matrix: Any, registers: Registers) -> Any:
         make: Callable[..., Any] = globals()[self.form]
@@ -101,12 +101,12 @@ class Chatty(Mixed):
     """Machines send one value more than is counted."""
 
     def make(self, view: LocalView, registers: Registers) -> Machine:
-        return ChattyMachine(view, registers, view.num_agents or 0)
+        return ChattyMachine(RunningConsensus(), view, registers)
 
 
 class ChattyMachine(RunningConsensusMachine):
     def outgoing(self, neighbor: int) -> Vector | None:
-        return np.append(self.mixed, 0.0)
+        return np.append(self.state.mixed, 0.0)
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         super().receive({j: values[:-1] for j, values in messages.items()})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from coopbandits.core.aggregate.entries import author_of
+from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import NodeConfig
@@ -325,6 +326,8 @@ class Process:
         if self.bandits is not None and option is not None:
             replica = self.bandits.replicas.get(NUMBERS[OPTIONS[option].bandit], replica)
         machine = getattr(replica.agent, "machine", None)
+        if isinstance(machine, FieldMachine):
+            return int(machine.state.me.clock)
         return machine.clock if isinstance(machine, ClockedMachine) else 0
 
     def author_of(self, entry: Entry) -> float:

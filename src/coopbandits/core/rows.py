@@ -59,6 +59,11 @@ def scale(row: Row, factor: float) -> None:
     row *= factor
 
 
+def multiply(row: Row, factors: Row) -> None:
+    """Multiply every number by one of its own."""
+    row *= factors
+
+
 def lower(row: Row, other: Row) -> None:
     """Keep the smaller one of every two numbers."""
     row[:] = [min(pair) for pair in zip(row.tolist(), other.tolist(), strict=True)]

@@ -225,7 +225,7 @@ def mass(agents: list[CooperativeAgent]) -> Vector:
                 continue
             machine = machine.mixing
         if isinstance(machine, RunningConsensusMachine | PullMixingMachine):
-            total += machine.mixed
+            total += machine.state.mixed
         elif isinstance(machine, RunningSumsMachine):
             state = machine.state
             total += state.held[:-1] + (state.sent - state.heard)[:, :-1].sum(axis=0)
@@ -263,7 +263,7 @@ def test_a_consensus_is_that_of_matrices(graph: str, name: str) -> None:
             x[:, 1:] *= index.decay
     for agent, row in zip(played.agents, x, strict=True):
         assert isinstance(agent.machine, RunningConsensusMachine)
-        np.testing.assert_allclose(agent.machine.mixed, row, rtol=1e-9)
+        np.testing.assert_allclose(agent.machine.state.mixed, row, rtol=1e-9)
 
 
 LOSSY = Schedule(key=5, loss=0.3, late=0, sleep=0.1, spell=0, both_ways=False)

@@ -28,12 +28,12 @@ class PushSum(FieldAggregation):
         return sizes.width + 1
 
     @staticmethod
-    def age(s: Any, factor: float) -> None:
-        rows.scale(s.mass, factor)
+    def age(s: Any, factors: Any, factor: float) -> None:
+        rows.multiply(s.mass, factors)
 
     @staticmethod
-    def age_message(s: Any, message: Any, factor: float) -> None:
-        rows.scale(message[: s.mass.size], factor)
+    def age_message(s: Any, message: Any, factors: Any, factor: float) -> None:
+        rows.multiply(message[: s.mass.size], factors)
 
     @staticmethod
     def observe(s: Any, pull: Any) -> None:

@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.aggregation import Aggregation, ContextMachine, MessageSize
 from coopbandits.core.aggregate.exchange import all_finite, check_vectors
-from coopbandits.core.aggregate.forgetting import CLOCK, discounted
+from coopbandits.core.aggregate.forgetting import CLOCK, discounted, fading_fields
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
 from coopbandits.core.spelling import told
@@ -178,12 +178,12 @@ class FieldAggregation(Aggregation):
         """Write network totals, distinct pulls if it `certifies` any, and `about` them."""
 
     @staticmethod
-    def age(s: Any, factor: float) -> None:
-        """Multiply all registers that the agent holds, as pulls are discounted."""
+    def age(s: Any, factors: Vector, factor: float) -> None:
+        """Multiply all registers that the agent holds by `factors`, as pulls are discounted."""
         raise NotImplementedError
 
     @staticmethod
-    def age_message(s: Any, message: Vector, factor: float) -> None:
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
         """Multiply all registers in a message, which is late."""
         raise NotImplementedError
 
@@ -191,9 +191,10 @@ class FieldAggregation(Aggregation):
         """Return how many values a message has at most, without a stamp."""
         return sizes.width
 
-    def layout(self, sizes: Sizes) -> Layout:
-        """Return the fields for some sizes."""
-        return _layout(self, sizes)
+    def layout(self, sizes: Sizes, decay: float = 1.0) -> Layout:
+        """Return the fields for some sizes, where registers count `decay` after a round."""
+        fading = fading_fields(sizes.width) if decay != 1.0 else {}
+        return _layout(self.spelling, {**CLOCK, **fading, **self.fields(sizes)})
 
     def functions(self, decay: float) -> dict[str, Callable[..., Any]]:
         """Return the functions that play it, where registers count `decay` after a round."""
@@ -230,9 +231,14 @@ class FieldAggregation(Aggregation):
         most = self.message_width(sizes)
         return most + (most > 0 and self.decaying(registers).decay != 1.0)
 
-    def begin(self, s: Any, view: LocalView, decay: float) -> None:
+    def begin(self, s: Any, view: LocalView, registers: Registers) -> None:
         """Fill the fields of one agent, all 0, as it begins, and its clock."""
-        s.me.decay, s.me.ticks = decay, int(view.told_time and decay != 1.0)
+        s.me.decay = registers.decay
+        if registers.decay != 1.0:
+            s.me.ticks = int(view.told_time)
+            s.fades[:] = 1.0
+            registers.scale(s.fades, 0.5)
+            s.fades[:] = s.fades != 1.0
         self.start(s, view)
 
     @property
@@ -246,10 +252,10 @@ class FieldAggregation(Aggregation):
         return True
 
 
-def _layout(spec: FieldAggregation, sizes: Sizes) -> Layout:
+def _layout(owner: str, fields: Mapping[str, Any]) -> Layout:
     numbers: list[tuple[str, type]] = []
     arrays: list[Field] = []
-    for name, kind in {**CLOCK, **spec.fields(sizes)}.items():
+    for name, kind in fields.items():
         if kind in (int, float):
             numbers.append((name, kind))
             continue
@@ -258,7 +264,7 @@ def _layout(spec: FieldAggregation, sizes: Sizes) -> Layout:
         shape = shape if isinstance(shape, tuple) else (shape,)
         if not shape or not all(isinstance(size, int) and size >= 0 for size in shape):
             raise InputError(
-                f"field {name} of {spec.name} has shape {kind!r}; give int or float for a number, "
+                f"field {name} of {owner} has shape {kind!r}; give int or float for a number, "
                 "or sizes such as sizes.width or (sizes.links, sizes.width)"
             )
         per_link = isinstance(shape[0], Links)
@@ -294,14 +300,16 @@ class FieldMachine(ContextMachine):
         self.places = {j: at for at, j in enumerate(self.neighbors)}
         links = Links(len(self.neighbors))
         sizes = Sizes(registers.num_arms, registers.size, links, view.num_agents or 0)
-        self.layout, self.most = spec.layout(sizes), spec.widest(sizes, registers)
+        self.layout, self.most = spec.layout(sizes, registers.decay), spec.widest(sizes, registers)
         self.stamps = self.most > spec.message_width(sizes)  # messages end in one
         self.functions = spec.functions(registers.decay)
         self.state = agent_state(self.layout, links)
-        derived = {*spec.derived, *CLOCK} - ({"clock"} if registers.decay != 1.0 else set())
+        derived = {*spec.derived, *CLOCK, *fading_fields(0)} - (
+            {"clock"} if registers.decay != 1.0 else set()
+        )
         self.fields = tuple(name for name in self.layout.names if name not in derived)
         self.links = tuple(field.name for field in self.layout.arrays if field.per_link)
-        spec.begin(self.state, view, registers.decay)
+        spec.begin(self.state, view, registers)
         self.is_prepared = False
         self._pull, self._out = registers.zeros(), np.zeros(self.most)
         self._inbox = np.zeros((links, self.most))

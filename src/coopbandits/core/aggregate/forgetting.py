@@ -35,6 +35,11 @@ CLOCK: dict[str, Any] = {"clock": int, "decay": float, "ticks": int, "tick": int
 agents whose clocks count `ticks` (1) instead of rounds (0)."""
 
 
+def fading_fields(width: int) -> dict[str, Any]:
+    """Return the fields that tell which registers fade, 1 or 0, and what each is multiplied by."""
+    return {"fades": width, "factors": width}
+
+
 def check_forgetting(discount: Any, window: Any = None) -> None:
     """Refuse a discount outside (0, 1], a window of no rounds, and both at once."""
     accepted = "a number above 0 and at most 1, which forgets nothing"
@@ -94,9 +99,15 @@ def discounted(
 ) -> tuple[Callable[..., int], Callable[..., None]]:
     """Wrap `message` and `receive` of an aggregation on fields, so that pulls are discounted.
 
-    `age(s, factor)` multiplies what an agent holds, and `age_message(s, message, factor)` what a
-    message tells.
+    `age(s, factors, factor)` multiplies what an agent holds, and `age_message(s, message, factors,
+    factor)` what a message tells: registers by `factors`, anything else that fades by `factor`.
     """
+
+    def set_factors(s: Any, rounds: int) -> float:
+        factor = float(s.me.decay ** float(rounds))
+        for w in range(s.factors.size):
+            s.factors[w] = factor if s.fades[w] > 0.0 else 1.0
+        return factor
 
     def stamped(s: Any, link: int, out: Any) -> int:
         length = message(s, link, out)
@@ -113,17 +124,17 @@ def discounted(
         if s.me.ticks == 1:
             until = max(s.me.tick, min(until, s.me.tick + SKEW))
         if until > s.me.clock:
-            age(s, s.me.decay ** float(until - s.me.clock))
+            age(s, s.factors, set_factors(s, until - s.me.clock))
         for link in range(lengths.size):
             if lengths[link] > 0:
                 lengths[link] -= 1
                 behind = until - int(inbox[link, lengths[link]])
                 if behind > 0:
-                    age_message(s, inbox[link], s.me.decay ** float(behind))
+                    age_message(s, inbox[link], s.factors, set_factors(s, behind))
         receive(s, inbox, lengths)
         s.me.clock = until
         if s.me.ticks == 0:  # the end of a round is a step of the clock
-            age(s, s.me.decay)
+            age(s, s.factors, set_factors(s, 1))
             s.me.clock += 1
 
     return stamped, receive_aged

@@ -76,12 +76,12 @@ class LocalSums(FieldAggregation):
         return 0
 
     @staticmethod
-    def age(s: Any, factor: float) -> None:
+    def age(s: Any, factors: Vector, factor: float) -> None:
         """Multiply the own totals."""
-        rows.scale(s.totals, factor)
+        rows.multiply(s.totals, factors)
 
     @staticmethod
-    def age_message(s: Any, message: Vector, factor: float) -> None:
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
         """Do nothing: there are no messages."""
 
     @staticmethod

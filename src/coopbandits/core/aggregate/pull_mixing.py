@@ -162,14 +162,14 @@ class PullMixing(FieldAggregation):
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
     @staticmethod
-    def age(s: Any, factor: float) -> None:
+    def age(s: Any, factors: Vector, factor: float) -> None:
         """Multiply the averages."""
-        rows.scale(s.mixed, factor)
+        rows.multiply(s.mixed, factors)
 
     @staticmethod
-    def age_message(s: Any, message: Vector, factor: float) -> None:
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
         """Multiply a neighbour's averages."""
-        rows.scale(message[: s.mixed.size], factor)
+        rows.multiply(message[: s.mixed.size], factors)
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:

@@ -123,19 +123,19 @@ class RunningSums(FieldAggregation):
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
     @staticmethod
-    def age(s: Any, factor: float) -> None:
+    def age(s: Any, factors: Vector, factor: float) -> None:
         """Multiply all registers: weights stay."""
         size = s.held.size - 1
-        rows.scale(s.held[:size], factor)
-        rows.scale(s.share[:size], factor)
+        rows.multiply(s.held[:size], factors)
+        rows.multiply(s.share[:size], factors)
         for link in range(s.ages.size):
-            rows.scale(s.sent[link, :size], factor)
-            rows.scale(s.heard[link, :size], factor)
+            rows.multiply(s.sent[link, :size], factors)
+            rows.multiply(s.heard[link, :size], factors)
 
     @staticmethod
-    def age_message(s: Any, message: Vector, factor: float) -> None:
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
         """Multiply the registers of S_ij."""
-        rows.scale(message[: s.held.size - 1], factor)
+        rows.multiply(message[: s.held.size - 1], factors)
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:

@@ -302,6 +302,10 @@ def _loops() -> dict[Any, Any]:
         for w in range(row.size):
             row[w] *= factor
 
+    def multiply(row: Any, factors: Any) -> None:
+        for w in range(row.size):
+            row[w] *= factors[w]
+
     def lower(row: Any, other: Any) -> None:
         for w in range(row.size):
             row[w] = min(row[w], other[w])
@@ -313,8 +317,8 @@ def _loops() -> dict[Any, Any]:
         return found
 
     loops = (
-        copy, fill, add, add_up, subtract, add_scaled, add_difference, set_scaled, scale, lower,
-        total,
+        copy, fill, add, add_up, subtract, add_scaled, add_difference, set_scaled, scale, multiply,
+        lower, total,
     )  # fmt: skip
     return {getattr(rows, loop.__name__): inner(loop, forceinline=True) for loop in loops}
 

@@ -71,12 +71,12 @@ class Agents:
 
     def __init__(self, spec: FieldAggregation, registers: Registers, task: Task, run: int) -> None:
         self.spec, self.views = spec, local_views(task, run)
-        width, self.decay = registers.size, spec.decaying(registers).decay
+        width, self.registers = registers.size, spec.decaying(registers)
         table, agents = link_table(task.network), len(self.views)
         links = table.senders.size
         told = self.views[0].num_agents or 0
         sizes = Sizes(task.problem.num_arms, width, Links(1), told)
-        self.layout, most = spec.layout(sizes), spec.widest(sizes, registers)
+        self.layout, most = spec.layout(sizes, self.registers.decay), spec.widest(sizes, registers)
         dims = [size for field in self.layout.arrays for size in field.shape]
         given = np.zeros(MOST_SIZES, dtype=np.int64)
         given[: DIMS + len(dims)] = [width, most, agents, *dims]
@@ -100,7 +100,7 @@ class Agents:
             at += length
         self.kind = state_class(tuple(field.name for field in self.layout.arrays))
         for agent in range(agents):
-            self.spec.begin(self.state(agent), self.views[agent], self.decay)
+            self.spec.begin(self.state(agent), self.views[agent], self.registers)
 
     def state(self, agent: int) -> Any:
         """Return what the functions of one agent see."""
@@ -117,7 +117,7 @@ class Agents:
         state = self.state(agent)
         for part in state[1:]:
             part[...] = 0
-        self.spec.begin(state, self.views[agent], self.decay)
+        self.spec.begin(state, self.views[agent], self.registers)
         sit_out(step, self.memory, agent, rounds)
 
 
@@ -129,7 +129,8 @@ def obstacle(parts: Parts, task: Task) -> str:
     registers = parts.statistic.registers(task.problem.num_arms)
     sizes = Sizes(registers.num_arms, registers.size, Links(1), task.network.num_agents)
     try:
-        compiled_step(spec, spec.layout(sizes), spec.decaying(registers).decay)
+        decay = spec.decaying(registers).decay
+        compiled_step(spec, spec.layout(sizes, decay), decay)
     except CannotCompileError as error:
         return f", since numba cannot compile aggregation {spec.spelling} ({error})"
     return ""
@@ -143,7 +144,7 @@ def play_fields(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     rule, numbers = state.rule(apart=True)
     registers = parts.statistic.registers(task.problem.num_arms)
     agents = [Agents(spec, registers, task, run) for run in runs]
-    step = compiled_step(spec, agents[0].layout, agents[0].decay)
+    step = compiled_step(spec, agents[0].layout, agents[0].registers.decay)
     counts = np.zeros((len(runs), task.rounds.size, COUNTS), dtype=np.int64)
     late = [make_late(spec, task, each.memory) for each in agents]
     most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
