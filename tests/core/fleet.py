@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 import networkx as nx
 import numpy as np
@@ -22,9 +22,12 @@ from coopbandits.core import (
     Vector,
 )
 from coopbandits.core.aggregate.consensus import RunningConsensusMachine
-from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
+from coopbandits.core.aggregate.fields import FieldMachine
+from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.choice import index_values
 from coopbandits.core.draws import Words, normals, words
+
+from .fields import Fields
 
 Matrix = NDArray[np.float64]
 
@@ -116,7 +119,8 @@ class Maker(Protocol[Made]):
 
 def machine(spec: Maker[Made], view: LocalView, *, squares: str = "none") -> Made:
     """One agent's machine, which adds up sums and counts per arm."""
-    return spec.make(view, ArmSums(squares).registers(view.num_arms))
+    made = spec.make(view, ArmSums(squares).registers(view.num_arms))
+    return cast("Made", Fields(made)) if isinstance(made, FieldMachine) else made
 
 
 def values_of(index: Index, estimate: Estimate, word: int = 0, **view: Any) -> NDArray[np.float64]:
@@ -130,14 +134,14 @@ def played_values(agent: CooperativeAgent, estimate: Estimate, word: int = 0) ->
     return np.array(index_values(agent.index, agent.numbers, estimate, word)[0])
 
 
-def staged(agent: CooperativeAgent) -> StagedMixingMachine:
+def staged(agent: CooperativeAgent) -> Fields:
     assert isinstance(agent.machine, StagedMixingMachine)
-    return agent.machine
+    return Fields(agent.machine)
 
 
-def consensus(agent: CooperativeAgent) -> RunningConsensusMachine:
+def consensus(agent: CooperativeAgent) -> Fields:
     assert isinstance(agent.machine, RunningConsensusMachine)
-    return agent.machine
+    return Fields(agent.machine)
 
 
 def rewards_tape(size: int, horizon: int, num_arms: int, key: int = 11) -> NDArray[np.float64]:

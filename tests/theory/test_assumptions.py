@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from coopbandits.core import DDUCB, IndependentUCB, InputError, Policy
-from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
+from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit
@@ -46,7 +46,7 @@ def test_stages_are_as_long_as_the_agents_make_them(policy: DDUCB) -> None:
     agent = policy.make_agent(view)
     assert isinstance(agent, CooperativeAgent)
     assert isinstance(agent.machine, StagedMixingMachine)
-    assert stage_rounds(PROBLEM, CYCLE, policy) == agent.machine.stage_rounds
+    assert stage_rounds(PROBLEM, CYCLE, policy) == agent.machine.state.me.stage_rounds
 
 
 def test_agents_that_find_out_are_not_covered() -> None:

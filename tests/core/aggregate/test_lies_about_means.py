@@ -12,7 +12,7 @@ import pytest
 from coopbandits.core import InputError, LocalView, Machine, Vector
 from coopbandits.core.aggregate import Claims, PullMixing, RunningConsensus, StagedMixing
 from coopbandits.core.aggregate.claims import LARGEST, SLACK
-from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
+from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.draws import uniforms, words
 
 from ..fleet import machine, one_view
@@ -195,7 +195,8 @@ def test_what_is_mixed_in_stages_shifts_by_no_more_than_all_can_have_pulled(
             return None
         wanted = np.full(victim.accumulated.size, 0.999 * lie(now.rounds, victim) * most())
         whole = np.append(wanted - victim.accumulated, wanted)
-        return whole[: victim._payload().size]
+        sent = victim.outgoing(victim.neighbors[0])
+        return whole[: sent.size]
 
     world.lie = say
     shifts = []
@@ -228,8 +229,8 @@ def test_values_in_flight_that_cannot_be_are_refused(kind: str) -> None:
     mine = world.agents[1]
     before = mine.export_state()
     for huge in (1e5, -1e5, 1e300):
-        for at in range(mine._payload().size):
-            message = mine._payload()
+        for at in range(len(mine.outgoing(mine.neighbors[0]))):
+            message = mine.outgoing(mine.neighbors[0])
             message[at] = huge
             with pytest.raises(InputError, match="a claim of"):
                 mine.check_claims(message, world.claims[1], world.now())

@@ -11,10 +11,11 @@ import pytest
 from coopbandits.core import DDUCB, CooperativeAgent, InputError
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
-from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
+from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.testing import check_policy
 
 from ..estimate.gossip import worded_views  # the name depends on how pytest is called
+from ..fields import Fields  # as in test_local
 from ..fleet import (
     GRAPHS,
     drive,
@@ -41,10 +42,8 @@ def surveyed(agent: CooperativeAgent) -> SelfEstimatingMachine:
     return agent.machine
 
 
-def mixing(agent: CooperativeAgent) -> StagedMixingMachine:
-    found = surveyed(agent).mixing
-    assert found is not None
-    return found
+def mixing(agent: CooperativeAgent) -> Fields:
+    return Fields(surveyed(agent).mixing)
 
 
 def play_until_mixing(agents: list[CooperativeAgent]) -> int:

@@ -41,7 +41,7 @@ from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.aggregate.pull_mixing import PullMixingMachine
 from coopbandits.core.aggregate.running_sums import RunningSumsMachine
 from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
-from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
+from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.policy import fits
 from coopbandits.sim.cpu import KERNELS
@@ -231,7 +231,8 @@ def mass(agents: list[CooperativeAgent]) -> Vector:
             total += state.held[:-1] + (state.sent - state.heard)[:, :-1].sum(axis=0)
         else:
             assert isinstance(machine, StagedMixingMachine)
-            total += machine.fresh + machine.in_flight + machine.accumulated
+            state = machine.state
+            total += state.fresh + state.in_flight + state.accumulated
     return total
 
 

@@ -86,6 +86,9 @@ AGGREGATIONS = (
     PushSum(), Certain(), cb.RunningSums(), PushSum(discount=0.9), cb.LocalSums(),
     cb.LocalSums(window=7), cb.LocalSums(discount=0.9), cb.RunningConsensus(),
     cb.RunningConsensus(discount=0.9), cb.PullMixing(), cb.PullMixing(discount=0.9),
+    cb.StagedMixing(), cb.StagedMixing(mixing_rounds=3, discount=0.97),
+    cb.StagedMixing(values_per_message=4), cb.StagedMixing(neighbor_pulls=True),
+    cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3),
 )  # fmt: skip
 FAULTS = (
     "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",

@@ -57,7 +57,8 @@ TIME, AGENTS, AHEAD = range(3)
 ABOUT = 3
 
 COUNTED = -1.0
-"""The time before `estimate` sets one: the pulls in the totals, but at least `least_time`."""
+"""The time before `estimate` sets one. Below 0 it is a multiple of the pulls in the totals, −2 for
+twice as many; but at least `least_time`."""
 
 
 FUNCTIONS = ("observe", "message", "receive", "estimate", "prepare")
@@ -81,12 +82,21 @@ class Sizes(NamedTuple):
         Neighbours of the agent.
     agents : int
         N; 0 where agents are not told.
+    groups : int
+        Numbers of pulls among the registers: one per arm, or per model.
     """
 
     arms: int
     width: int
     links: Links
     agents: int
+    groups: int = 0
+
+
+def sizes_of(registers: Registers, links: int, num_agents: int | None) -> Sizes:
+    """Return the sizes of an agent's fields."""
+    groups = registers.share(registers.zeros()).counts.size
+    return Sizes(registers.num_arms, registers.size, Links(links), num_agents or 0, groups)
 
 
 class Field(NamedTuple):
@@ -136,6 +146,15 @@ class FieldAggregation(Aggregation):
         Fields that `start` fills for good or `prepare` computes: no part of an exported state.
     shared : str
         The field that holds an agent's share, where the aggregation has `shares`.
+    stamped : bool
+        Whether messages end in a stamp where pulls are discounted, because agents may have come to
+        different rounds.
+
+    Notes
+    -----
+    Two fields are filled for aggregations that declare them: `count_at`, whole numbers of size
+    `sizes.groups`, with the places of counts among registers; and `group`, of size `sizes.width`,
+    with the count to which each register belongs, −1 for none.
     """
 
     least_time: ClassVar[float] = 2.0
@@ -144,6 +163,7 @@ class FieldAggregation(Aggregation):
     machine: ClassVar[type[FieldMachine]]
     derived: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[str] = ""
+    stamped: ClassVar[bool] = True
 
     @abstractmethod
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
@@ -206,9 +226,10 @@ class FieldAggregation(Aggregation):
                     f"aggregation {self.spelling} has no functions age and age_message, and cannot "
                     "discount pulls; write them, or leave the discount out"
                 )
-            found["message"], found["receive"] = discounted(
-                found["message"], found["receive"], kind.age, kind.age_message
+            message, receive = discounted(
+                found["message"], found["receive"], kind.age, kind.age_message, self.stamped
             )
+            found["message"], found["receive"] = message, receive
         return found
 
     def decaying(self, registers: Registers) -> Registers:
@@ -229,7 +250,7 @@ class FieldAggregation(Aggregation):
     def widest(self, sizes: Sizes, registers: Registers) -> int:
         """Return how many values a message has at most; the stamp of a discount is one."""
         most = self.message_width(sizes)
-        return most + (most > 0 and self.decaying(registers).decay != 1.0)
+        return most + (most > 0 and self.stamped and self.decaying(registers).decay != 1.0)
 
     def begin(self, s: Any, view: LocalView, registers: Registers) -> None:
         """Fill the fields of one agent, all 0, as it begins, and its clock."""
@@ -239,6 +260,13 @@ class FieldAggregation(Aggregation):
             s.fades[:] = 1.0
             registers.scale(s.fades, 0.5)
             s.fades[:] = s.fades != 1.0
+        places = np.arange(float(registers.size))
+        if "count_at" in s._fields:
+            s.count_at[:] = registers.share(places).counts
+        if "group" in s._fields:
+            s.group[:] = -1
+            for group, members in enumerate(registers.by_arm(places).T):
+                s.group[members.astype(int)] = group
         self.start(s, view)
 
     @property
@@ -298,8 +326,8 @@ class FieldMachine(ContextMachine):
         self.spec, self.registers, self.agent_id = spec, registers, view.agent_id
         self.neighbors = sorted(view.neighbor_weights)
         self.places = {j: at for at, j in enumerate(self.neighbors)}
-        links = Links(len(self.neighbors))
-        sizes = Sizes(registers.num_arms, registers.size, links, view.num_agents or 0)
+        links = len(self.neighbors)
+        sizes = sizes_of(registers, links, view.num_agents)
         self.layout, self.most = spec.layout(sizes, registers.decay), spec.widest(sizes, registers)
         self.stamps = self.most > spec.message_width(sizes)  # messages end in one
         self.functions = spec.functions(registers.decay)
@@ -308,7 +336,8 @@ class FieldMachine(ContextMachine):
             {"clock"} if registers.decay != 1.0 else set()
         )
         self.fields = tuple(name for name in self.layout.names if name not in derived)
-        self.links = tuple(field.name for field in self.layout.arrays if field.per_link)
+        per_link = {field.name for field in self.layout.arrays if field.per_link}
+        self.links = tuple(name for name in self.fields if name in per_link)
         spec.begin(self.state, view, registers)
         self.is_prepared = False
         self._pull, self._out = registers.zeros(), np.zeros(self.most)
@@ -328,8 +357,8 @@ class FieldMachine(ContextMachine):
         if self.spec.clips:
             totals = self.registers.clip(totals)
         time, num_agents, ahead = about.tolist()
-        if time == COUNTED:
-            time = max(self.spec.least_time, float(self.registers.version(totals)))
+        if time < 0.0:
+            time = max(self.spec.least_time, -time * float(self.registers.version(totals)))
         found = self.registers.read(totals, time=time, num_agents=num_agents, anticipation=ahead)
         if not self.spec.certifies or self.spec.forgets:
             return found

@@ -95,12 +95,17 @@ def check_past(values: State, window: int | None) -> None:
 
 
 def discounted(
-    message: Callable[..., int], receive: Callable[..., None], age: Any, age_message: Any
+    message: Callable[..., int],
+    receive: Callable[..., None],
+    age: Callable[..., None],
+    age_message: Callable[..., None],
+    is_stamped: bool,
 ) -> tuple[Callable[..., int], Callable[..., None]]:
     """Wrap `message` and `receive` of an aggregation on fields, so that pulls are discounted.
 
     `age(s, factors, factor)` multiplies what an agent holds, and `age_message(s, message, factors,
     factor)` what a message tells: registers by `factors`, anything else that fades by `factor`.
+    Messages that are not stamped are all of the present round.
     """
 
     def set_factors(s: Any, rounds: int) -> float:
@@ -137,7 +142,11 @@ def discounted(
             age(s, s.factors, set_factors(s, 1))
             s.me.clock += 1
 
-    return stamped, receive_aged
+    def receive_together(s: Any, inbox: Any, lengths: Any) -> None:
+        receive(s, inbox, lengths)
+        age(s, s.factors, set_factors(s, 1))
+
+    return (stamped, receive_aged) if is_stamped else (message, receive_together)
 
 
 def window_fields(window: int | None, width: int) -> dict[str, Any]:

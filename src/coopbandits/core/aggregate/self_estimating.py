@@ -8,16 +8,18 @@ the place of the initial ones.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.aggregate.aggregation import ContextMachine
 from coopbandits.core.aggregate.claims import Claims
-from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.estimate.spectral import PowerIteration
 from coopbandits.core.estimate.survey import Survey
 from coopbandits.core.statistic import Registers
+
+if TYPE_CHECKING:
+    from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 
 PARTS = ("survey", "power", "mixing")
 

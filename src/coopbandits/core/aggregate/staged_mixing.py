@@ -1,32 +1,334 @@
-"""Staged mixing, the aggregation of DDUCB: whole stages of accelerated gossip."""
+"""Staged mixing, the aggregation of DDUCB: mix what is old, collect what is new, read what is done.
+
+Time runs in stages of E rounds. Four vectors of registers move like a pipeline. In the paper's
+letters, for reward sums and pull counts::
+
+    fresh        γ, c   pulled during this stage
+    in_flight    β, b   pulled during the last stage, being mixed now; never read before the end
+    accumulated  δ, d   all that has been mixed
+    settled      α, a   what the index reads: a copy of accumulated, plus own pulls of this stage
+
+The first K rounds are the initial stage: nothing is mixed and nothing is sent.
+
+Values in flight are mixed as flows over links (`core/mixing.py`)::
+
+    F_ij ← ω P_ij (y_j − y_i) + (ω − 1) F_ij,      y_i ← y_i + Σ_j F_ij
+
+A link whose message is lost moves nothing in that round and restarts with a plain step. An agent
+that missed a neighbour's message says so in its next one, and that neighbour then takes back what
+it moved in vain. So what one end adds the other subtracts, and no momentum outlives a gap in the
+messages behind it.
+
+**Stamps.** After a loss, messages over that link end in one more value: the number of the round,
+negative if the sender did not hear the receiver in the round before. An agent that has missed a
+message takes only stamped ones of the present round over that link from then on, so a late message
+is never mistaken: its own round has been missed.
+
+**After a fault**, mixed counts may be too small to be possible: an arm whose network count is below
+the own pulls behind it is read as these own pulls. Values in flight are left alone, so that nothing
+is lost. Time s is the number of pulls behind the settled counts, N Σ_k a^k. With one pull per agent
+and round that is the paper's s: mixing keeps a vector of equal entries, so Σ_k a^k is t − E at a
+stage boundary, and every pull read at once adds 1.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
-from coopbandits.core.aggregate.aggregation import (
-    MIXED,
-    SYNCHRONOUS,
-    Aggregation,
-    Machine,
-    MessageSize,
+import numpy as np
+
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import MIXED, SYNCHRONOUS, Machine, MessageSize
+from coopbandits.core.aggregate.claims import LARGEST
+from coopbandits.core.aggregate.exchange import all_finite, check_messages, check_vectors, largest
+from coopbandits.core.aggregate.fields import (
+    AGENTS,
+    TIME,
+    FieldAggregation,
+    FieldMachine,
+    Sizes,
+    whole,
 )
 from coopbandits.core.aggregate.forgetting import check_forgetting
 from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
-from coopbandits.core.aggregate.staged_machine import StagedMixingMachine
 from coopbandits.core.checks import require_count, require_flag, require_lambda, require_number
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.mixing import mixing_rounds
+from coopbandits.core.mixing import LAMBDA_ZERO, mixing_rounds
 
 if TYPE_CHECKING:
-    from coopbandits.core.contract import LocalView
+    from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.contract import LocalView, Share, State, Vector
     from coopbandits.core.statistic import Registers
+
+COUNTERS = (
+    "missed_messages", "undone_flows", "restarted_links", "touched_stages", "overruled_counts",
+)  # fmt: skip
+"""What `StagedMixingMachine.diagnostics` counts: messages that did not arrive; flows taken back
+because the other end had missed the message; links that started again with a plain step; stages
+with a lost message; mixed counts below the own pulls."""
+
+MISSED, STAMPED = range(2)
+"""Flags of a link: not heard in the last round; messages end in a stamp."""
+
+NO_ARM = -1.0
+
+
+class MixingPlan(NamedTuple):
+    """How values are mixed in every stage.
+
+    Attributes
+    ----------
+    fewest_agents, most_agents : int
+        Bounds on N; equal where N is known.
+    lambda_bound : float
+        λ of the accelerated recursion; 0 mixes plainly.
+    steps : int
+        C, the mixing steps of every value in a stage.
+    budget : int
+        Values of those in flight that travel in a round, at most.
+    sends : int
+        Values that travel in a stage.
+    stage_rounds : int
+        E.
+    """
+
+    fewest_agents: int
+    most_agents: int
+    lambda_bound: float
+    steps: int
+    budget: int
+    sends: int
+    stage_rounds: int
+
+
+def travelling(s: Any, rounds: int) -> tuple[int, int]:
+    """Return the first coordinate that travels in a round, and how many do, cyclically."""
+    size = s.in_flight.size
+    if s.me.budget == size:
+        return 0, size
+    first = (rounds - s.me.initial_rounds) % s.me.stage_rounds * s.me.budget
+    return first % size, min(s.me.budget, s.me.sends - first)
+
+
+def flow(s: Any, link: int, message: Any, first: int, count: int) -> None:
+    """Move values in flight over one link, from which this round's message was heard."""
+    size, bound, weight = s.in_flight.size, s.me.lambda_bound, s.weights[link]
+    if s.rho.shape[1] == 1:  # all coordinates travel together
+        omega, momentum = 1.0, 0.0
+        if bound >= LAMBDA_ZERO:
+            rho = s.rho[link, 0]
+            doubled = 2.0 if rho > 0.0 else 1.0
+            s.rho[link, 0] = 1.0 / (doubled / bound - rho)
+            omega = s.rho[link, 0] * doubled / bound
+            momentum = s.rho[link, 0] * rho
+        flows = s.flows[link]
+        rows.scale(flows, momentum)
+        rows.add_difference(flows, omega * weight, message[:size], s.in_flight)
+        rows.add(s.moved, flows)
+        return
+    for i in range(count):
+        w = (first + i) % size
+        moved = weight * (message[i] - s.in_flight[w])
+        if bound >= LAMBDA_ZERO:
+            rho = s.rho[link, w]
+            doubled = 2.0 if rho > 0.0 else 1.0
+            s.rho[link, w] = 1.0 / (doubled / bound - rho)
+            omega = s.rho[link, w] * doubled / bound
+            moved = omega * moved + s.rho[link, w] * rho * s.flows[link, w]
+        s.flows[link, w] = moved
+        s.moved[w] += moved
+
+
+def restart(s: Any, link: int, first: int, count: int) -> None:
+    """Forget what some coordinates moved over a link: the next step is a plain one."""
+    size = s.in_flight.size
+    for i in range(count):
+        s.flows[link, (first + i) % size] = 0.0
+        s.rho[link, (first + i) % s.rho.shape[1]] = 0.0
+
+
+def undo(s: Any, link: int) -> None:
+    """Take back the last step over a link whose other end did not make it.
+
+    What it moved in the last round of a stage is taken out of the next one's values: the sum over
+    agents is the same.
+    """
+    first, count = travelling(s, s.me.rounds - 1)
+    size = s.in_flight.size
+    for i in range(count):
+        w = (first + i) % size
+        s.moved[w] -= s.flows[link, w]
+    restart(s, link, first, count)
+
+
+def possible(s: Any, read: Any) -> int:
+    """Replace counts below the own pulls behind them, with their sums; return how many."""
+    overruled = 0
+    if s.me.touched_stage > 0:
+        for k in range(s.count_at.size):
+            at = s.count_at[k]
+            if read[at] < s.own[at] / s.me.most_agents:
+                overruled += 1
+                for w in range(read.size):
+                    if s.group[w] == k:
+                        read[w] = s.own[w] / s.me.most_agents
+    return overruled
+
+
+def end_stage(s: Any) -> None:
+    """Read what has been mixed."""
+    rows.add(s.accumulated, s.in_flight)
+    rows.copy(s.settled, s.accumulated)
+    s.me.overruled_counts += possible(s, s.settled)
+
+
+def next_stage(s: Any) -> None:
+    """Begin to mix what is fresh."""
+    rows.copy(s.in_flight, s.fresh)
+    rows.add(s.own, s.fresh)
+    rows.fill(s.fresh, 0.0)
+    for link in range(s.weights.size):
+        rows.fill(s.rho[link], 0.0)
+
+
+def settle_pull(s: Any, arm: int, reward: float) -> None:
+    """Read a neighbour's pull at once."""
+    weight, arms = 1.0 / s.me.most_agents, s.me.arms
+    s.settled[arm] += weight * reward
+    s.settled[arms + arm] += weight
+    if s.settled.size > 2 * arms:  # squares, of all arms together or of each
+        s.settled[2 * arms + (arm if s.settled.size == 3 * arms else 0)] += weight * reward * reward
+
+
+class StagedMixingMachine(FieldMachine):
+    """An agent that checks what it is sent, and counts what went wrong."""
+
+    def __init__(self, spec: StagedMixing, view: LocalView, registers: Registers) -> None:
+        super().__init__(spec, view, registers)
+        self.links = ()  # stages are of all agents together: it cannot go on with other neighbours
+        self._sized = -1, 0.0
+
+    @property
+    def initial(self) -> bool:
+        """Whether the initial rounds are still running."""
+        return bool(self.state.me.rounds < self.state.me.initial_rounds)
+
+    @property
+    def diagnostics(self) -> dict[str, int]:
+        """How often which fault was met."""
+        return {name: int(getattr(self.state.me, name)) for name in COUNTERS}
+
+    def continue_from(self, pulled: Vector, rounds: int) -> None:
+        """Take own pulls of so many earlier rounds for the initial stage, or its beginning."""
+        s = self.state
+        s.me.initial_rounds, s.me.rounds = max(s.me.initial_rounds, rounds), rounds
+        s.fresh[:] = pulled
+        s.settled[:] = pulled / s.me.most_agents
+        if not self.initial:
+            next_stage(s)
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Make one mixing step over the links heard, and end the round."""
+        super().receive(self._present(messages))
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Do nothing: `_present` has checked them."""
+
+    def _present(self, messages: Mapping[int, Vector]) -> dict[int, Vector]:
+        """Return the messages of this round, which may be fewer, or reject what cannot be used."""
+        s, me = self.state, self.state.me
+        if self.initial:
+            check_messages(messages, [], 0)
+            return {}
+        size, number = travelling(s, me.rounds)[1], me.rounds + 1
+        size += me.remix * s.in_flight.size + 2 * me.neighbor_pulls
+        found, values = {}, {}
+        for j, message in messages.items():
+            stamped = np.shape(message) == (size + 1,) and abs(message[-1]) == number
+            # Without a right stamp where there must be one, a message is late, whatever its size.
+            if stamped or not s.faulty[self.places[j], STAMPED]:
+                found[j], values[j] = message, message[:size] if stamped else message
+                if np.shape(message) == (size + 1,) and not stamped:
+                    raise InputError(
+                        f"message from {j} has the stamp {message[-1]:g} of another round, but "
+                        "none has been missed; deliver every message in the round it was sent, or "
+                        "not at all"
+                    )
+            elif np.ndim(message) != 1 or not all_finite(message):
+                raise InputError(f"message from {j} is not one vector of finite values")
+        check_vectors(values, size)
+        if me.neighbor_pulls:
+            self._check_pulls(found, size)
+        return found
+
+    def _check_pulls(self, messages: Mapping[int, Vector], size: int) -> None:
+        for j, message in messages.items():
+            if message[size - 2] not in range(-1, self.registers.num_arms):
+                raise InputError(
+                    f"message from {j} tells of arm {message[size - 2]}; arms are 0 to "
+                    f"{self.registers.num_arms - 1}, or -1 for none"
+                )
+
+    def share(self) -> Share:
+        """Return what was pulled, what is being mixed and what has been."""
+        s = self.state
+        return self.registers.share(s.fresh + s.in_flight + s.accumulated)
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        super().restore_state(state)
+        self._sized = -1, 0.0
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Reject values in flight, of this round or the next, that N agents cannot have pulled.
+
+        What accelerated mixing has on its way may be negative, but is never larger than the sum of
+        what is mixed: no entry of q_r(P) is above 1, since none of its eigenvalues is. Together
+        with what has been mixed here it is at most all pulls of N agents since the epoch began, in
+        size, and so a lie that is repeated stage after stage does not add up beyond that.
+        """
+        s = self.state
+        most = float(s.me.most_agents * claims.most_pulls(now - claims.epoch))
+        size = math.sqrt(np.vdot(message, message))  # no value is larger, and it is soon computed
+        if size + self._mixed_size() <= min(most, LARGEST):
+            return  # in whatever way they add up
+        claims.check_within("a value", largest(message), 0.0, LARGEST)
+        mixed = [self._with(message, rounds) for rounds in (s.me.rounds, s.me.rounds + 1)]
+        self._check_mixed(mixed, claims, most)
+        if s.me.remix and message.size >= 2 * self.registers.size:
+            self._check_mixed([message[self.registers.size :]], claims, most)
+
+    def _with(self, message: Vector, rounds: int) -> Vector:
+        """Return what has been mixed, and what a message of some round says is in flight."""
+        together = self.state.accumulated.copy()
+        first, count = travelling(self.state, rounds)
+        places = (first + np.arange(min(count, message.size))) % together.size
+        together[places] += message[: places.size]
+        return cast("Vector", together)
+
+    def _check_mixed(self, values: list[Vector], claims: Claims, most: float) -> None:
+        """Reject values, whichever of these they mean."""
+        shares = [self.registers.share(one) for one in values]
+        sizes = [abs(np.append(s.counts, s.sums if claims.bounded else 0.0)).max() for s in shares]
+        claims.check_within("pulls and rewards in flight", float(min(sizes)), 0.0, most)
+        if claims.bounded and self.registers.num_features:  # all are sums of products then
+            allowed = most * max(1.0, claims.largest_feature**2)
+            claims.check_within("features in flight", min(map(largest, values)), 0.0, allowed)
+
+    def _mixed_size(self) -> float:
+        """Return the largest value that has been mixed, or more: what ages gets smaller."""
+        me = self.state.me
+        changes = me.rounds if me.remix else (me.rounds - me.initial_rounds) // me.stage_rounds
+        if self._sized[0] != changes:
+            self._sized = changes, largest(self.state.accumulated)
+        return self._sized[1]
 
 
 @dataclass(frozen=True)
-class StagedMixing(Aggregation):
+class StagedMixing(FieldAggregation):
     """Delayed network averages: the pulls of one stage are mixed in the next (DDUCB).
 
     Parameters
@@ -77,9 +379,16 @@ class StagedMixing(Aggregation):
     needs_common_round: ClassVar[bool] = True
     shares: ClassVar[str] = MIXED
     checks_claims: ClassVar[bool] = True
+    machine: ClassVar[type[FieldMachine]] = StagedMixingMachine
+    stamped: ClassVar[bool] = False  # all count rounds together
+    derived: ClassVar[tuple[str, ...]] = (
+        "moved", "remixed", "weights", "count_at", "group", "initial_rounds", "stage_rounds",
+        "budget", "sends", "arms", "own_pulls", "neighbor_pulls", "remix", "fewest_agents",
+        "most_agents", "lambda_bound", "first", "count",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what the aggregation is defined for."""
+        """Check that settings are within what the aggregation is defined for."""
         require_number("epsilon", self.epsilon, "strictly between 0 and 1", 0.0, 1.0)
         check_forgetting(self.discount)
         _check_combination(self)
@@ -130,26 +439,73 @@ class StagedMixing(Aggregation):
 
     def make_staged(self, view: LocalView, registers: Registers) -> StagedMixingMachine:
         """Return the machine of an agent that knows N and a bound on λ."""
-        machine = StagedMixingMachine(
-            view,
-            registers.decaying(self.discount),
-            num_agents=self._bounds(view.num_agents),
-            steps=self.mixing_steps(view.num_agents, view.lambda_bound),
-            lambda_bound=self.known_lambda(view.lambda_bound) if self.accelerated else 0.0,
-            own_pulls=self.own_pulls,
-            neighbor_pulls=self.neighbor_pulls,
-            remix=self.remix,
-            values_per_message=self.values_per_message,
-        )
-        _check_memory(self.discount, machine.stage_rounds)
-        return machine
+        return StagedMixingMachine(self, view, self.decaying(registers))
+
+    def plan(self, view: LocalView, width: int) -> MixingPlan:
+        """Return how an agent mixes so many registers, from what it is told of N and λ."""
+        fewest, most = self._bounds(view.num_agents)
+        steps = self.mixing_steps(view.num_agents, view.lambda_bound)
+        bound = self.known_lambda(view.lambda_bound) if self.accelerated else 0.0
+        budget, sends = self._budget(width), width * steps
+        stage_rounds = max(steps, -(-sends // budget))
+        _check_memory(self.discount, stage_rounds)
+        return MixingPlan(fewest, most, bound, steps, budget, sends, stage_rounds)
+
+    def _budget(self, width: int) -> int:
+        return width if self.values_per_message is None else min(self.values_per_message, width)
 
     def stages(self, view: LocalView, registers: Registers) -> tuple[int, int] | None:
         """Return when the first stage of mixing ends, and how long all are."""
         if self.estimates:
             return None
-        machine = self.make_staged(view, registers)
-        return machine.initial_rounds + machine.stage_rounds, machine.stage_rounds
+        stage_rounds = self.plan(view, registers.size).stage_rounds
+        return view.num_arms + stage_rounds, stage_rounds
+
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return the vectors of the pipeline, flows over links, and settings."""
+        links, width = sizes.links, sizes.width
+        counts = ("rounds", "touched_stage", *COUNTERS)
+        settings = (
+            "initial_rounds", "stage_rounds", "budget", "sends", "arms", "own_pulls",
+            "neighbor_pulls", "remix", "first", "count",
+        )  # fmt: skip
+        return {
+            "fresh": width,
+            "in_flight": width,
+            "moved": width,  # by this round
+            "accumulated": width,
+            "remixed": width if self.remix else 0,
+            "settled": width,
+            "own": width,  # own pulls that have gone in flight
+            "flows": (links, width),  # F_ij of every coordinate's last step
+            "rho": (links, 1 if self._budget(width) == width else width),  # of its step number
+            "weights": links,
+            "faulty": whole(links, 2),
+            "count_at": whole(sizes.groups),
+            "group": whole(width),
+            **dict.fromkeys((*counts, *settings), int),
+            "fewest_agents": float,
+            "most_agents": float,
+            "lambda_bound": float,
+            "last_arm": float,
+            "last_reward": float,
+        }
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin the initial stage."""
+        plan = self.plan(view, s.fresh.size)
+        s.weights[:] = [view.neighbor_weights[j] for j in sorted(view.neighbor_weights)]
+        s.me.initial_rounds = s.me.arms = view.num_arms
+        s.me.fewest_agents, s.me.most_agents = plan.fewest_agents, plan.most_agents
+        s.me.stage_rounds, s.me.budget, s.me.sends = plan.stage_rounds, plan.budget, plan.sends
+        s.me.lambda_bound, s.me.last_arm = plan.lambda_bound, NO_ARM
+        for name in ("own_pulls", "neighbor_pulls", "remix"):
+            setattr(s.me, name, int(getattr(self, name)))
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return the size of all that a message may have, with a stamp."""
+        remixed = sizes.width * self.remix
+        return self._budget(sizes.width) + remixed + 2 * self.neighbor_pulls + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size usually, and while agents are counted or after losses."""
@@ -158,6 +514,121 @@ class StagedMixing(Aggregation):
         if self.estimates:
             return MessageSize(usual, max(usual, max_agents + 4), "while agents are being counted")
         return MessageSize(usual, usual + 1, "after losses")
+
+    @staticmethod
+    def age(s: Any, factors: Vector, factor: float) -> None:
+        """Multiply all registers."""
+        rows.multiply(s.fresh, factors)
+        rows.multiply(s.in_flight, factors)
+        rows.multiply(s.accumulated, factors)
+        rows.multiply(s.settled, factors)
+        rows.multiply(s.own, factors)
+        for link in range(s.weights.size):
+            rows.multiply(s.flows[link], factors)
+
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Collect an own pull; it is settled at once in the initial stage or with `own_pulls`."""
+        rows.add(s.fresh, pull)
+        if s.me.own_pulls == 1 or s.me.rounds < s.me.initial_rounds:
+            rows.add_scaled(s.settled, 1.0 / s.me.most_agents, pull)
+        if s.me.neighbor_pulls == 1:
+            for k in range(s.me.arms):
+                if pull[s.me.arms + k] > 0.0:
+                    s.me.last_arm, s.me.last_reward = float(k), pull[k]
+
+    @staticmethod
+    def prepare(s: Any) -> None:
+        """Find the coordinates that travel."""
+        s.me.first, s.me.count = travelling(s, s.me.rounds)
+
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write this round's values, with a stamp over a link that has failed before.
+
+        [values in flight | accumulated if `remix` | arm, reward if `neighbor_pulls` | stamp]
+        """
+        if s.me.rounds < s.me.initial_rounds:
+            return 0
+        size, length = s.in_flight.size, s.me.count
+        if length == size and s.me.first == 0:
+            rows.copy(out[:size], s.in_flight)
+        else:
+            for i in range(length):
+                out[i] = s.in_flight[(s.me.first + i) % size]
+        if s.me.remix == 1:
+            rows.copy(out[length : length + size], s.accumulated)
+            length += size
+        if s.me.neighbor_pulls == 1:
+            out[length], out[length + 1] = s.me.last_arm, s.me.last_reward
+            length += 2
+        if s.faulty[link, STAMPED] == 1:
+            out[length] = -(s.me.rounds + 1.0) if s.faulty[link, MISSED] == 1 else s.me.rounds + 1.0
+            length += 1
+        return int(length)
+
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        """Make one mixing step over the links heard; at a stage's end, move the pipeline on."""
+        if s.me.rounds >= s.me.initial_rounds:
+            size, first, count = s.in_flight.size, s.me.first, s.me.count
+            length = count + s.me.remix * size + 2 * s.me.neighbor_pulls
+            is_touched = False
+            rows.fill(s.moved, 0.0)
+            rows.fill(s.remixed, 0.0)
+            for link in range(lengths.size):
+                message, has_missed = inbox[link], s.faulty[link, MISSED] == 1
+                stamp = message[length] if lengths[link] == length + 1 else 0.0
+                is_stamped = abs(stamp) == s.me.rounds + 1.0
+                is_told = is_stamped and stamp < 0.0
+                is_heard = is_stamped or (lengths[link] == length and s.faulty[link, STAMPED] == 0)
+                if is_told:
+                    undo(s, link)
+                    s.me.undone_flows += 0 if has_missed else 1
+                if not is_heard:
+                    restart(s, link, first, count)
+                    s.me.missed_messages += 1
+                    s.faulty[link, MISSED] = s.faulty[link, STAMPED] = 1
+                    is_touched = True
+                    continue
+                s.faulty[link, MISSED] = 0
+                if is_stamped:
+                    s.faulty[link, STAMPED] = 1
+                    s.me.restarted_links += 1 if is_told or has_missed else 0
+                    is_touched = is_touched or is_told
+                flow(s, link, message, first, count)
+                if s.me.remix == 1:
+                    other = message[count : count + size]
+                    rows.add_difference(s.remixed, s.weights[link], other, s.accumulated)
+                if s.me.neighbor_pulls == 1 and message[length - 2] >= 0.0:
+                    settle_pull(s, int(message[length - 2]), message[length - 1])
+            rows.add(s.in_flight, s.moved)
+            if s.me.remix == 1:
+                rows.add(s.accumulated, s.remixed)
+            stage = (s.me.rounds - s.me.initial_rounds) // s.me.stage_rounds + 1
+            if is_touched and s.me.touched_stage < stage:
+                s.me.touched_stage = stage
+                s.me.touched_stages += 1
+        s.me.last_arm, s.me.last_reward = NO_ARM, 0.0
+        s.me.rounds += 1
+        mixed = s.me.rounds - s.me.initial_rounds
+        if mixed >= 0 and mixed % s.me.stage_rounds == 0:
+            if mixed > 0:
+                end_stage(s)
+            next_stage(s)
+
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write the settled totals (with `remix` and without `own_pulls`: the remixed ones)."""
+        about[AGENTS] = s.me.fewest_agents
+        about[TIME] = -s.me.most_agents / s.me.fewest_agents
+        is_mixed = s.me.rounds >= s.me.initial_rounds + s.me.stage_rounds
+        if s.me.remix == 1 and s.me.own_pulls == 0 and is_mixed:
+            rows.copy(totals, s.accumulated)
+            possible(s, totals)
+            rows.scale(totals, s.me.fewest_agents)
+        else:
+            rows.set_scaled(totals, s.me.fewest_agents, s.settled)
 
     def mixing_steps(self, num_agents: int | None, lambda_bound: float | None) -> int:
         """Return C: the setting, or what N (its upper bound) and λ ask for."""

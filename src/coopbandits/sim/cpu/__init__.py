@@ -50,7 +50,6 @@ stale_cache.remove(leaves.cache_folder())
 Kernel = Callable[[Parts, Task, range, Tick], Record]
 
 KERNELS: dict[type, Kernel] = {
-    StagedMixing: play_staged,
     TreeSums: play_tree,
     LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,
@@ -71,7 +70,7 @@ SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: pla
 """Faster kernels for indices that declare a bonus, without faults and where nothing is forgotten,
 where all may play all arms and nobody stops."""
 
-NEEDS_MESSAGES = (StagedMixing, NeighborhoodSums, FloodedPulls)
+NEEDS_MESSAGES = (NeighborhoodSums, FloodedPulls)
 """Aggregations whose kernel assumes that all messages arrive."""
 
 
@@ -87,6 +86,8 @@ def find_kernel(task: Task) -> Kernel:
         return SHORTCUTS[kind]
     if lasts and kind is RunningConsensus:
         return play_consensus
+    if kind is StagedMixing and not task.faults:
+        return play_staged
     return driver.play_fields if isinstance(parts.aggregation, FieldAggregation) else KERNELS[kind]
 
 
@@ -116,14 +117,14 @@ def obstacle(task: Task) -> str | None:
     if task.tables.in_context:
         return _no_linear_kernel(parts, task)
     aggregation = parts.aggregation
+    if isinstance(aggregation, StagedMixing) and aggregation.estimates:
+        return " for agents that estimate what they are not told"
     if isinstance(aggregation, FieldAggregation):
         if parts.statistic.registers(task.problem.num_arms).layout is None:
             return f" for statistic {parts.statistic.spelling}"
         return driver.obstacle(parts, task) or _uncompiled(parts, task)
     if type(aggregation) not in KERNELS:
         return f" for aggregation {aggregation.spelling}"
-    if isinstance(aggregation, StagedMixing) and aggregation.estimates:
-        return " for agents that estimate what they are not told"
     if missing := _no_setting(aggregation):
         return missing
     if isinstance(aggregation, LedgerSums) and aggregation.forgets:

@@ -99,24 +99,23 @@ class Stages:
             0, num_arms=self.num_arms, sigma=task.sigma, needs=aggregation.needs
         )
         self.state = state
-        registers = state.parts.statistic.registers(self.num_arms)
-        self.shared = aggregation.make_staged(view, registers)
+        self.shared = aggregation.plan(view, state.shape[2])
+        self.spec = aggregation
         self.stage_rounds = self.shared.stage_rounds
         fewest, most = self.shared.fewest_agents, self.shared.most_agents
         self.reading = Reading(
-            own_pulls=self.shared.own_pulls,
+            own_pulls=aggregation.own_pulls,
             weight=fewest / most,
             least=NO_INFORMATION * fewest,
             num_agents=float(fewest),
         )
         uses = -(-task.horizon // self.stage_rounds) * task.num_runs
-        steps = self.shared.sends // state.shape[2]
         self.operator = StageOperator(
-            network.matrix, steps, self.shared.lambda_bound, uses, self.num_arms
+            network.matrix, self.shared.steps, self.shared.lambda_bound, uses, self.num_arms
         )
         # The remixed totals are read every round, or only at the end of a stage.
-        self.reads_remixed = self.shared.remix and not self.shared.own_pulls
-        if self.shared.remix:
+        self.reads_remixed = aggregation.remix and not aggregation.own_pulls
+        if self.spec.remix:
             remix_steps = 1 if self.reads_remixed else self.stage_rounds
             self.remix = StageOperator(network.matrix, remix_steps, 0.0, uses, self.num_arms)
         self.accumulated, self.in_flight = np.zeros(state.shape), np.zeros(state.shape)
@@ -177,7 +176,7 @@ class Stages:
         state = self.state
         rounds = min(self.stage_rounds, state.task.horizon - state.done)
         end_span(state.discount, rounds, self.accumulated, self.in_flight)
-        if self.shared.neighbor_pulls or (self.reads_remixed and not self.first):
+        if self.spec.neighbor_pulls or (self.reads_remixed and not self.first):
             self._play_rounds(rounds)
         else:
             read, factor = self._read()
@@ -204,7 +203,7 @@ class Stages:
         return self.accumulated, float(self.shared.fewest_agents)
 
     def _end_stage(self) -> None:
-        if self.shared.remix and not self.reads_remixed:
+        if self.spec.remix and not self.reads_remixed:
             self.accumulated = self.remix.apply(self.accumulated)
         self.operator.add_to(self.accumulated, self.in_flight)
         self.in_flight = self.state.take_fresh(self.in_flight)
@@ -229,7 +228,7 @@ class Stages:
 
     def _play_round(self, settled: Rows, weight: float) -> None:
         state, network = self.state, self.state.task.network
-        per_round = 1 + network.degrees if self.shared.neighbor_pulls else 0
+        per_round = 1 + network.degrees if self.spec.neighbor_pulls else 0
         contexts = np.ones((state.shape[1], CONTEXT))
         contexts[:, AGENTS] = self.reading.num_agents
         in_stage = self._round_of_stage()
@@ -242,7 +241,7 @@ class Stages:
             state.world, self._span(1), state.tally, settled, state.fresh, contexts,
             *self.choosing, state.memory, arms, rewards, weight, state.made,
         )  # fmt: skip
-        if self.shared.neighbor_pulls:
+        if self.spec.neighbor_pulls:
             links = network.adjacency
             settle_pulls(
                 links.indptr, links.indices, arms, rewards, settled, self.num_arms,
@@ -261,8 +260,8 @@ class Stages:
             self.shared.budget,
             self.shared.sends - self.shared.budget * (np.arange(mixing) % self.stage_rounds),
         )
-        sent += (self.state.shape[2] if self.shared.remix else 0) + (
-            2 if self.shared.neighbor_pulls else 0
+        sent += (self.state.shape[2] if self.spec.remix else 0) + (
+            2 if self.spec.neighbor_pulls else 0
         )
         links = 2 * task.network.num_edges
         totals = np.concatenate([np.zeros(self.num_arms, np.int64), np.cumsum(sent)])
@@ -280,7 +279,7 @@ class BonusStages(Stages):
 
     def can_play_whole_runs(self) -> bool:
         """Return whether every thread can take a whole run, stage after stage."""
-        coupled = self.shared.neighbor_pulls or self.shared.remix or bool(self.state.task.keep)
+        coupled = self.spec.neighbor_pulls or self.spec.remix or bool(self.state.task.keep)
         enough = self.state.shape[0] >= get_num_threads()
         return enough and not coupled and self.operator.dense is not None
 

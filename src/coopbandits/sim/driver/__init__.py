@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 import numba
 import numpy as np
 
-from coopbandits.core.aggregate.fields import FieldAggregation, Links, Sizes, state_class
+from coopbandits.core.aggregate.fields import FieldAggregation, sizes_of, state_class
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
@@ -75,7 +75,7 @@ class Agents:
         table, agents = link_table(task.network), len(self.views)
         links = table.senders.size
         told = self.views[0].num_agents or 0
-        sizes = Sizes(task.problem.num_arms, width, Links(1), told)
+        sizes = sizes_of(registers, 1, told)
         self.layout, most = spec.layout(sizes, self.registers.decay), spec.widest(sizes, registers)
         dims = [size for field in self.layout.arrays for size in field.shape]
         given = np.zeros(MOST_SIZES, dtype=np.int64)
@@ -127,7 +127,7 @@ def obstacle(parts: Parts, task: Task) -> str:
     if not isinstance(spec, FieldAggregation):
         return f" for aggregation {spec.spelling}"
     registers = parts.statistic.registers(task.problem.num_arms)
-    sizes = Sizes(registers.num_arms, registers.size, Links(1), task.network.num_agents)
+    sizes = sizes_of(registers, 1, task.network.num_agents)
     try:
         decay = spec.decaying(registers).decay
         compiled_step(spec, spec.layout(sizes, decay), decay)

@@ -55,11 +55,11 @@ def play_rounds(
             if clips:
                 for w in range(num_arms, width):
                     totals[agent, w] = max(0.0, totals[agent, w])
-            if contexts[agent, TIME] == COUNTED:
+            if contexts[agent, TIME] < 0.0:
                 counted = 0.0
                 for k in range(num_arms):
                     counted += totals[agent, num_arms + k]
-                contexts[agent, TIME] = max(least_time, counted)
+                contexts[agent, TIME] = max(least_time, -contexts[agent, TIME] * counted)
             if is_checked:
                 told = contexts[agent, TIME] + contexts[agent, AGENTS] + contexts[agent, AHEAD]
                 for w in range(width):

@@ -134,7 +134,7 @@ class DeviceStages:
         self.live_in_flight = self.player.new_live()
         self.mixer = Mixer(self.state, self.stages.operator)
         self.player.is_anew = self.mixer.leaves_values
-        if self.shared.remix:
+        if self.stages.spec.remix:
             self.remixer = Mixer(self.state, self.stages.remix)
 
     def _spans(self) -> list[tuple[int, int]]:
@@ -175,7 +175,7 @@ class DeviceStages:
                 self.mixer.scale(values, factor)
 
     def _end_stage(self) -> None:
-        if self.shared.remix:
+        if self.stages.spec.remix:
             self.accumulated = self.remixer.apply(self.accumulated)
         self.mixer.add_to(self.accumulated, self.in_flight, self.live_in_flight)
 
