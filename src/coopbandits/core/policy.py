@@ -116,6 +116,11 @@ class AnyPolicy(Named, ABC):
         """Agents that it names, which must exist; none unless it is a population."""
         return frozenset()
 
+    def played_by(self, agent: int) -> AnyPolicy:
+        """Return the policy that an agent plays: this one, unless it is a population."""
+        del agent
+        return self
+
     @property
     def overtakes(self) -> bool:
         """Whether a message makes all earlier ones over its link worthless."""

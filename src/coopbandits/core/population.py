@@ -146,7 +146,7 @@ class Population(Policy):
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent of the policy that this one plays."""
         policy = self.played_by(view.agent_id)
-        return policy.make_agent(_told(view, policy.needs))
+        return policy.make_agent(told_view(view, policy.needs))
 
 
 def _is_group(given: Any) -> bool:
@@ -162,7 +162,7 @@ def _sends_registers(parts: Parts) -> bool:
     return few != more
 
 
-def _told(view: LocalView, needs: frozenset[str]) -> LocalView:
+def told_view(view: LocalView, needs: frozenset[str]) -> LocalView:
     """Return a view without what was told for the sake of others."""
     known = {name: value for name, value in view.global_knowledge.items() if name in needs}
     return replace(

@@ -19,7 +19,7 @@ from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.core.recommend import recommend
 from coopbandits.problems.tables import OWN_GAP
 from coopbandits.sim.contexts import ContextAccount
-from coopbandits.sim.engine import REFERENCE, Engine, one_thread
+from coopbandits.sim.engine import REFERENCE, Engine, choose, one_thread
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Counts, Mail
 from coopbandits.sim.record import Record, Task, Tick
@@ -83,7 +83,7 @@ def play_again(task: Task, run: int, rounds: int) -> None:
             raise _EnoughError
 
     with contextlib.suppress(_EnoughError):
-        ENGINE.play(task, range(run, run + 1), count)
+        choose(REFERENCE, task).play(task, range(run, run + 1), count)
 
 
 class Players(ABC):
@@ -131,7 +131,7 @@ class Agents(Players):
     def __init__(self, task: Task, policy: Policy, run: int) -> None:
         super().__init__(task)
         self.policy, self.views = policy, local_views(task, run)
-        self.seed, self.run, self.lost_memories = task.seed, run, [0] * len(self.views)
+        self.task, self.run, self.lost_memories = task, run, [0] * len(self.views)
         self.agents = [policy.make_agent(view) for view in self.views]
         self.allowed = task.tables.playable(task.arm_order(run))
         overtaking = [view.agent_id for view in self.views if policy.overtakes_from(view.agent_id)]
@@ -192,13 +192,8 @@ class Agents(Players):
 
         Its secret is another one: noise that is used again for other rewards hides nothing.
         """
-        view = self.views[agent]
-        if view.secret:
-            self.lost_memories[agent] += 1
-            life = self.lost_memories[agent]
-            view = replace(
-                view, secret=secret_of(self.seed, self.policy.spelling, self.run, agent, life)
-            )
+        self.lost_memories[agent] += 1
+        view = renewed(self.views[agent], self.task, self.run, self.lost_memories[agent])
         self.agents[agent] = self.policy.make_agent(view)
         for _ in range(rounds):
             self.agents[agent].receive({})
@@ -305,6 +300,14 @@ def local_views(task: Task, run: int) -> list[LocalView]:
         )
         for i in range(network.num_agents)
     ]
+
+
+def renewed(view: LocalView, task: Task, run: int, life: int) -> LocalView:
+    """Return what a fresh agent knows whose memory was lost `life` times: another secret."""
+    if not view.secret:
+        return view
+    secret = secret_of(task.seed, task.policy.spelling, run, view.agent_id, life)
+    return replace(view, secret=secret)
 
 
 class Account:

@@ -124,6 +124,22 @@ def test_worlds() -> None:
     compare(policy, cb.subsets(PROBLEM, [[0, 1], [1, 2]]), faults="sleep=0.2", rounds=7)
 
 
+@dataclass(frozen=True)
+class Secretive(PushSum):
+    """Push-sum from weights that nobody else knows."""
+
+    name: ClassVar[str] = "secretive"
+    needs: ClassVar[frozenset[str]] = frozenset({"num_agents", "secret"})
+
+    def start(self, s: Any, view: cb.LocalView) -> None:
+        super().start(s, view)
+        s.me.weight = 1.0 + view.secret[0]
+
+
+def test_agents_that_lost_their_memory_have_another_secret() -> None:
+    compare(cb.combine(Secretive(), cb.NormalDraw()), faults="crash=0.5@5..10:lost")
+
+
 def test_agents_that_stop() -> None:
     policy = cb.combine(Certain(), cb.UCB(constant=40.0))
     found, expected = (

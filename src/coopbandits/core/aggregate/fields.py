@@ -146,6 +146,9 @@ class FieldAggregation(Aggregation):
         Fields that `start` fills for good or `prepare` computes: no part of an exported state.
     shared : str
         The field that holds an agent's share, where the aggregation has `shares`.
+    machine_only : str
+        Why only its machine plays it, in words that follow "has no compiled kernel"; "" where its
+        functions do.
     stamped : bool
         Whether messages end in a stamp where pulls are discounted, because agents may have come to
         different rounds.
@@ -163,6 +166,7 @@ class FieldAggregation(Aggregation):
     machine: ClassVar[type[FieldMachine]]
     derived: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[str] = ""
+    machine_only: str = ""
     stamped: ClassVar[bool] = True
 
     @abstractmethod

@@ -404,6 +404,11 @@ class StagedMixing(FieldAggregation):
         return isinstance(self.num_agents, str) or isinstance(self.lambda_bound, str)
 
     @property
+    def machine_only(self) -> str:  # type: ignore[override]  # of some settings
+        """Agents first find out what they are not told."""
+        return " for agents that estimate what they are not told" if self.estimates else ""
+
+    @property
     def needs(self) -> frozenset[str]:
         """N and a bound on λ, unless the settings tell them or make them unnecessary."""
         wanted = set()

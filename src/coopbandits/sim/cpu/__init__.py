@@ -37,7 +37,7 @@ from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.ledger import play_ledger
 from coopbandits.sim.cpu.linear import excess as linear_excess
-from coopbandits.sim.cpu.linear import play_linear_flood, play_linear_local
+from coopbandits.sim.cpu.linear import play_linear_flood
 from coopbandits.sim.cpu.linear_tree import play_linear_tree
 from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
 from coopbandits.sim.cpu.tree import play_tree
@@ -60,13 +60,18 @@ KERNELS: dict[type, Kernel] = {
 """Aggregation → the kernel that plays any index on it; subclasses have none."""
 
 LINEAR_KERNELS: dict[type, Kernel] = {
-    LocalSums: play_linear_local,
     FloodedTotals: play_linear_flood,
     TreeSums: play_linear_tree,
 }
 """Aggregation → the kernel that plays linear models on it."""
 
-SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
+
+def play_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of an index that declares a bonus on own sums."""
+    return play_local_bonus(parts, task, runs, tick) or driver.play_fields(parts, task, runs, tick)
+
+
+SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local}
 """Faster kernels for indices that declare a bonus, without faults and where nothing is forgotten,
 where all may play all arms and nobody stops."""
 
@@ -76,24 +81,32 @@ NEEDS_MESSAGES = (NeighborhoodSums, FloodedPulls)
 
 def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
+    if faster := _equivalent(task):
+        return faster
+    if driver.on_fields(task):
+        return driver.play_fields
+    kind = type(parts_of(task).aggregation)
+    return LINEAR_KERNELS[kind] if task.tables.in_context else KERNELS[kind]
+
+
+def _equivalent(task: Task) -> Kernel | None:
+    """Return a kernel that plays a task as the driver does, but faster."""
+    is_apart = task.clocks is not None or task.tables.in_context or bool(task.faults)
+    if is_apart or len(task.policy.members) > 1:
+        return None
     parts = parts_of(task)
-    kind = type(parts.aggregation)
-    if task.tables.in_context:
-        return LINEAR_KERNELS[kind]
-    lasts = not task.faults and not parts.aggregation.forgets
-    plain = lasts and task.tables.allowed is None and task.stop is None
-    if plain and declares_bonus(parts.index) and kind in SHORTCUTS:
+    kind, lasts = type(parts.aggregation), not parts.aggregation.forgets
+    is_plain = lasts and task.tables.allowed is None and task.stop is None
+    if is_plain and declares_bonus(parts.index) and kind in SHORTCUTS:
         return SHORTCUTS[kind]
-    if lasts and kind is RunningConsensus:
+    if kind is RunningConsensus and lasts:
         return play_consensus
-    if kind is StagedMixing and not task.faults:
-        return play_staged
-    return driver.play_fields if isinstance(parts.aggregation, FieldAggregation) else KERNELS[kind]
+    return play_staged if kind is StagedMixing else None
 
 
 def parts_of(task: Task) -> Parts:
-    """Return the parts of a task that is played by its parts."""
-    parts = task.policy.parts
+    """Return the parts of a task that is played by its parts; of a population the first's."""
+    parts = task.policy.members[0].parts
     assert parts is not None  # noqa: S101  `obstacle` says so
     return parts
 
@@ -104,9 +117,12 @@ def obstacle(task: Task) -> str | None:
     This is the whole list: policies without parts or with agents of their own, user-defined
     aggregations and statistics, agents that first estimate N or λ, windows, lazy sending, partial
     pooling, waiting, pulls that are not told or not heard, ledgers with a discount, late messages,
-    own clocks, `NEEDS_MESSAGES` under faults, an index or a reward function that numba cannot
-    compile, and floods that are too large.
+    own clocks, populations, `NEEDS_MESSAGES` under faults, an index or a reward function that numba
+    cannot compile, and floods that are too large. For aggregations on fields `driver.obstacle` is.
     """
+    if driver.on_fields(task):
+        uncompiled = (_uncompiled(each, task) for each in _members(task))
+        return driver.obstacle(task) or next(filter(None, uncompiled), None)
     parts = task.policy.parts
     if parts is None:
         return ""
@@ -117,12 +133,8 @@ def obstacle(task: Task) -> str | None:
     if task.tables.in_context:
         return _no_linear_kernel(parts, task)
     aggregation = parts.aggregation
-    if isinstance(aggregation, StagedMixing) and aggregation.estimates:
-        return " for agents that estimate what they are not told"
     if isinstance(aggregation, FieldAggregation):
-        if parts.statistic.registers(task.problem.num_arms).layout is None:
-            return f" for statistic {parts.statistic.spelling}"
-        return driver.obstacle(parts, task) or _uncompiled(parts, task)
+        return aggregation.machine_only
     if type(aggregation) not in KERNELS:
         return f" for aggregation {aggregation.spelling}"
     if missing := _no_setting(aggregation):
@@ -174,6 +186,11 @@ def _no_linear_kernel(parts: Parts, task: Task) -> str | None:
     if isinstance(parts.aggregation, FloodedTotals) and linear_excess(parts, task):
         return f" for floods of linear models among {task.network.num_agents} agents"
     return None
+
+
+def _members(task: Task) -> list[Parts]:
+    """Return the parts of all members of a population, or of the policy."""
+    return [member.parts for member in task.policy.members if member.parts is not None]
 
 
 def _uncompiled(parts: Parts, task: Task) -> str | None:
@@ -241,6 +258,8 @@ class CPUEngine:
 
     def run_bytes(self, task: Task) -> int:
         """Return the bytes of one run: registers, the log of a flood, tables of shuffled arms."""
+        if driver.on_fields(task):
+            return driver.run_bytes(task)
         if task.tables.in_context:
             size = parts_of(task).registers(task.problem.num_arms, task.num_features).size
             return 8 * size * (task.network.num_agents**2 + task.network.num_edges)

@@ -402,7 +402,7 @@ def by_features(digest: str) -> Any:
         width = size + size * (size + 1) // 2 + 1
         models = num_arms if IS_DISJOINT else 1
         contexts, keys, arms = carray(contexts_at, 1), carray(keys_at, 1), carray(arms_at, 1)
-        numbers, whole = carray(numbers_at, 1 << 40), carray(scratch_at, 1 << 40)
+        whole = carray(scratch_at, 1 << 40)
         taken = models * (size + 1) * (size + 1)
         scratch = whole[:taken].reshape((models, size + 1, size + 1))
         values = whole[taken : taken + num_arms]
@@ -418,12 +418,20 @@ def by_features(digest: str) -> Any:
                 each[:, :size], each[:, width - 1], contexts[context + TIME],
                 contexts[context + AGENTS], contexts[context + AHEAD], (), model, None,
             )  # fmt: skip
+            numbers = carray(numbers_at, 1 << 40)[agent * numbers_stride :]
+            playable = numbers
+            if IS_MASKED:
+                numbers = numbers[num_arms:]
             if IS_RANDOM:
                 word = word_at(keys[agent], pull)
             prepare(estimate, word, numbers, scratch)
             for k in range(num_arms):
                 values[k] = value(k, estimate, word, numbers, scratch)
             nan = first_nan(values)
+            if IS_MASKED:
+                for k in range(num_arms):
+                    if playable[k] == 0.0:
+                        values[k] = -math.inf
             if nan >= 0:
                 arms[agent] = fail(memory, agent * MEMORY, NO_NUMBER, nan, pull)
             else:

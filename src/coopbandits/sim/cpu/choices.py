@@ -38,7 +38,7 @@ from coopbandits.sim.digest import digest, names_in
 
 _FLOATS = types.CPointer(types.float64)
 _WHOLE = types.int64
-_SIGNATURE = _WHOLE(
+SIGNATURE = _WHOLE(
     _FLOATS, _WHOLE, _FLOATS, _WHOLE, types.CPointer(types.uint64), _WHOLE, _FLOATS, _WHOLE,
     _FLOATS, _FLOATS, types.CPointer(types.int64), _WHOLE, _WHOLE, _WHOLE, _WHOLE,
 )  # fmt: skip
@@ -111,15 +111,15 @@ def compiled_choice(
     if is_stopping:
         functions["leader"] = leader
     flags = {"IS_MASKED": is_masked, "IS_STOPPING": is_stopping, "IS_APART": is_apart}
-    return _filed(index, form, functions, _SIGNATURE, flags)
+    return _filed(index, form, functions, SIGNATURE, flags)
 
 
-def compiled_linear_choice(index: Index, disjoint: bool) -> Compiled:
+def compiled_linear_choice(index: Index, disjoint: bool, *, is_masked: bool = False) -> Compiled:
     """Return the same of an index on linear models."""
     functions = {"prepare": index.prepare, "value": index.value}
-    constants = {"IS_RANDOM": index.random, "IS_DISJOINT": disjoint}
+    constants = {"IS_RANDOM": index.random, "IS_DISJOINT": disjoint, "IS_MASKED": is_masked}
     owner = type(index).__name__
-    return filed(owner, choice_forms.by_features, functions, constants, _SIGNATURE)
+    return filed(owner, choice_forms.by_features, functions, constants, SIGNATURE)
 
 
 def explorations(index: Index, times: Vector, num_agents: float, numbers: Vector) -> Vector | None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from coopbandits.core.draws import Words
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
+from coopbandits.core.statistic import Registers
 from coopbandits.problems.linear import LinearBandit
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.sim.cpu.booking import keep_worst
@@ -17,7 +18,7 @@ from coopbandits.sim.cpu.choice_forms import MEMORY, TROUBLE
 from coopbandits.sim.cpu.choices import compiled_linear_choice
 from coopbandits.sim.cpu.inner import inner
 from coopbandits.sim.cpu.leaves import normal, uniform, word_at
-from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
+from coopbandits.sim.cpu.runs import TROUBLES, Rule, index_numbers
 from coopbandits.sim.cpu.world import make_tally, make_world, write_record
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import CONTEXTS, keys_of_runs
@@ -31,8 +32,13 @@ KINDS = {"sphere": SPHERE, "gaussian": GAUSSIAN, "table": TABLE}
 class Scene(NamedTuple):
     """What features are drawn of, as in `Features`, and what they are worth.
 
-    `order` (run, place) is the arm at every place, `room` where features begin in the scratch of a
-    choice, and `regrets` (run, agent, round) keeps every agent's, where that is asked for.
+    `theta` (table, model, d) has the coefficients of every group and segment, in the order of
+    `Tables.theta`; `common` (segment, model, d) are the network's averages, empty where there is
+    one group. `order` (run, place) is the arm at every place, `allowed` (agent, place) is 1 where
+    an agent may play it, empty where all may play all. `models` is how many an agent has, 0 where
+    its statistic looks at no features, and `nonnegative` says which registers are never negative.
+    `room` is where features begin in the scratch of a choice, and `regrets` (run, agent, round)
+    keeps every agent's, where that is asked for.
     """
 
     kind: int
@@ -40,6 +46,9 @@ class Scene(NamedTuple):
     words: int
     table: Floats
     theta: Floats
+    common: Floats
+    allowed: Floats
+    nonnegative: NDArray[np.bool_]
     sigma: float
     order: NDArray[np.int64]
     keys: Words
@@ -57,32 +66,28 @@ class LinearRuns:
         self.parts, self.task, self.tick, self.done = parts, task, tick, 0
         registers = parts.registers(task.problem.num_arms, task.num_features)
         self.shape = (len(runs), task.network.num_agents, registers.size)
-        self.choice = compiled_linear_choice(parts.index, registers.one_context)
+        self.masks = task.tables.masks(task.arm_order(runs[0]))
+        self.choice = compiled_linear_choice(
+            parts.index, registers.one_context, is_masked=self.masks is not None
+        )
         self.world, self.record = make_world(task, runs), Record.empty(task, len(runs))
         self.tally = make_tally(task, self.world)
         self.memory = np.zeros((*self.shape[:2], MEMORY))
         self.numbers = index_numbers(parts, task)
-        self.scene = self._scene(runs, task.problem.num_arms if registers.one_context else 1)
+        self.scene = make_scene(task, runs, registers, self.record)
 
-    def _scene(self, runs: range, models: int) -> Scene:
-        task, size = self.task, self.task.num_features
-        problem = cast("LinearBandit", task.problem)
-        features, agents = problem.features, task.network.num_agents
-        return Scene(
-            kind=KINDS[features.kind],
-            rows=features.rows,
-            words=features.words,
-            table=features.table,
-            theta=np.atleast_2d(problem.theta),
-            sigma=task.sigma,
-            order=np.stack([task.arm_order(run) for run in runs]),
-            keys=keys_of_runs(task.seed, CONTEXTS, runs, agents),
-            size=size,
-            models=models,
-            room=models * (size + 1) ** 2 + problem.num_arms,
-            regrets=self.record.agent_regret,
-            pulls=self.record.agent_pulls,
-        )
+    def rule(self) -> tuple[Rule, Floats]:
+        """Return the compiled choice, and the index's numbers per agent or one row for all."""
+        numbers, arms = self.numbers, self.task.problem.num_arms
+        if self.masks is not None:
+            each = np.broadcast_to(numbers, (self.shape[1], numbers.shape[1]))
+            numbers = np.ascontiguousarray(np.concatenate([self.masks, each], axis=1))
+        rule = Rule(
+            self.choice.address, numbers.shape[1] if len(numbers) > 1 else 0, arms,
+            self.scene.size, self.scene.room, self.parts.index.random, self.masks is not None,
+            stopping=False,
+        )  # fmt: skip
+        return rule, numbers
 
     def played(self, rounds: int) -> None:
         """Advance by some rounds; raise if a choice failed in them."""
@@ -103,23 +108,73 @@ class LinearRuns:
         return self.record
 
 
+def make_scene(
+    task: Task, runs: range, registers: Registers, record: Record, room: int = 0
+) -> Scene:
+    """Return the features of some runs, for agents with these registers.
+
+    `room` is the scratch of a choice that looks at no features.
+    """
+    size, arms, tables = task.problem.num_features, task.problem.num_arms, task.tables
+    linear = cast("LinearBandit", getattr(task.problem, "base", task.problem))
+    features, theta = linear.features, cast("Floats", tables.theta)  # there is one in context
+    models = 0 if registers.num_features == 0 else arms if registers.one_context else 1
+    common = tables.averaged(theta) if len(theta) > 1 else theta[0, :0]
+    masks = tables.masks(task.arm_order(runs[0]))
+    thetas = -1, arms if theta.ndim == 4 else 1, size
+    return Scene(
+        kind=KINDS[features.kind],
+        rows=features.rows,
+        words=features.words,
+        table=features.table,
+        theta=theta.reshape(thetas).copy(),
+        common=common.reshape(thetas).copy() if common.size else np.zeros((0, 1, size)),
+        allowed=np.zeros((0, arms)) if masks is None else masks,
+        nonnegative=registers.nonnegative,
+        sigma=task.sigma,
+        order=np.stack([task.arm_order(run) for run in runs]),
+        keys=keys_of_runs(task.seed, CONTEXTS, runs, task.network.num_agents),
+        size=size,
+        models=models,
+        room=models * (size + 1) ** 2 + arms if models else room,
+        regrets=record.agent_regret,
+        pulls=record.agent_pulls,
+    )
+
+
 @inner
 def look_around(scene: Any, run: int, done: int, cubics: Any, scratch: Any, means: Any) -> None:
     """Draw the features of all agents into the scratch of the choice, and what arms then pay."""
-    num_arms, size = means.shape[1], scene.size
     for agent in range(means.shape[0]):
-        for k in range(num_arms):
-            arm = scene.order[run, k]
-            at = scene.room + (agent * num_arms + k) * size
-            if scene.rows == 1 and k > 0:
-                for j in range(size):
-                    scratch[at + j] = scratch[at - size + j]
-            else:
-                draw(scene, scene.keys[run, agent], done, arm, cubics, scratch, at)
-            model, mean = arm if scene.theta.shape[0] > 1 else 0, 0.0
+        look(scene, run, agent, done, cubics, scratch)
+        expect(scene, run, agent, scene.theta, 0, scratch, means)
+
+
+@inner
+def look(scene: Any, run: int, agent: int, done: int, cubics: Any, scratch: Any) -> None:
+    """Draw the features that one agent sees at its pull number `done`, for all arms."""
+    num_arms, size = scene.order.shape[1], scene.size
+    for k in range(num_arms):
+        at = scene.room + (agent * num_arms + k) * size
+        if scene.rows == 1 and k > 0:
             for j in range(size):
-                mean += scratch[at + j] * scene.theta[model, j]
-            means[agent, k] = mean
+                scratch[at + j] = scratch[at - size + j]
+        else:
+            draw(scene, scene.keys[run, agent], done, scene.order[run, k], cubics, scratch, at)
+
+
+@inner
+def expect(
+    scene: Any, run: int, agent: int, theta: Any, table: int, scratch: Any, means: Any
+) -> None:
+    """Write what arms pay an agent on average, in the context that it sees."""
+    num_arms, size = scene.order.shape[1], scene.size
+    for k in range(num_arms):
+        at = scene.room + (agent * num_arms + k) * size
+        model, mean = scene.order[run, k] if theta.shape[1] > 1 else 0, 0.0
+        for j in range(size):
+            mean += scratch[at + j] * theta[table, model, j]
+        means[agent, k] = mean
 
 
 @inner

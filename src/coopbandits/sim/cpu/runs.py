@@ -121,10 +121,11 @@ class Runs:
         )
         return rule._replace(address=self.choice.address), numbers
 
-    def rule_without_choice(self) -> tuple[Rule, NDArray[np.float64]]:
-        """Return the same for a kernel that plays no round yet, without compiling the choice."""
-        index, num_arms = self.parts.index, self.task.problem.num_arms
-        numbers, masked = index_numbers(self.parts, self.task), self.masks is not None
+    def rule_without_choice(self, parts: Parts | None = None) -> tuple[Rule, NDArray[np.float64]]:
+        """Return the same without compiling the choice, of other parts if they are given."""
+        parts = parts or self.parts
+        index, num_arms = parts.index, self.task.problem.num_arms
+        numbers, masked = index_numbers(parts, self.task), self.masks is not None
         if stop := self.task.stop:
             told = [self.task.sigma, 1.0 - stop.confidence, stop.within]
             numbers = np.array([[*told, *row] for row in numbers])
@@ -151,21 +152,25 @@ class Runs:
                 'number in compiled code; see which with engine="reference"'
             )
         if self.memory[..., TROUBLE].any():
-            self._raise_failure()
+            self._raise_failure(rounds)
         self.done += rounds
         self.tick(rounds * self.shape[0] * self.shape[1])
 
-    def _raise_failure(self) -> NoReturn:
+    def _raise_failure(self, rounds: int) -> NoReturn:
         """Raise what the reference engine does where the index of some agent failed first."""
         row = int(self.memory[..., TROUBLE].any(axis=1).argmax())
         notes, run = self.memory[row], self.runs[row]
         agent = int(np.where(notes[:, TROUBLE] > 0.0, notes[:, LEVEL], np.inf).argmin())
         arm, done, trouble = notes[agent, LAST], int(notes[agent, LEVEL]), notes[agent, TROUBLE]
+        when = "in"
+        if self.task.clocks is not None:  # what was noted is the number of the agent's own pull
+            done, when = self.done + rounds - 1, "by"
         if (done + 1) * self.shape[1] <= REPLAYED:
             play_again(self.task, run, done + 1)
         of_arm = f" for arm {arm:g}" if arm >= 0 else ""
+        parts = self.task.policy.played_by(agent).parts or self.parts
         raise InputError(
-            f"agent {agent} in round {done + 1} of run {run}: index {self.parts.index.spelling} "
+            f"agent {agent} {when} round {done + 1} of run {run}: index {parts.index.spelling} "
             f'{TROUBLES[trouble]}{of_arm}; find the line with engine="reference"'
         )
 

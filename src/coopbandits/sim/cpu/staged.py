@@ -27,7 +27,6 @@ from coopbandits.sim.cpu.runs import Rows, Rule, Runs
 from coopbandits.sim.cpu.stage_mixing import StageOperator
 from coopbandits.sim.cpu.whole_runs import StagePlan, play_stages
 from coopbandits.sim.cpu.world import Span, span
-from coopbandits.sim.driver import play_fields
 from coopbandits.sim.record import Record, Task, Tick
 
 SEVERAL_PULLS = 20_000_000
@@ -54,13 +53,16 @@ def play_staged_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
     return BonusStages(stages.state, explorations).play()
 
 
-def play_local_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of an index s/n + √(a/n) on own sums: one stage that never ends."""
+def play_local_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Record | None:
+    """Play some runs of an index s/n + √(a/n) on own sums: one stage that never ends.
+
+    None if the index turns out to be another one.
+    """
     state = Runs(parts, task, runs, tick)
     times = np.maximum(2.0, np.arange(float(task.horizon)))
     explorations = state.explorations(times, 1.0, task.horizon)
     if explorations is None:
-        return play_fields(parts, task, runs, tick)
+        return None
     play_each_arm(state)
     reading = Reading(own_pulls=True, weight=1.0, least=NO_INFORMATION, num_agents=1.0)
     most = max(1, SPAN_PULLS // task.network.num_agents)

@@ -3,134 +3,78 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numba
 import numpy as np
 
-from coopbandits.core.aggregate.fields import FieldAggregation, sizes_of, state_class
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
+from coopbandits.core.population import Population
 from coopbandits.core.spelling import is_ours
-from coopbandits.core.statistic import Registers
 from coopbandits.sim.cpu.choices import CannotCompileError
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
+from coopbandits.sim.cpu.linear_scene import LinearRuns, Scene, make_scene
 from coopbandits.sim.cpu.runs import REPLAYED, Runs
 from coopbandits.sim.cpu.world import span
-from coopbandits.sim.driver.rounds import COUNTS, LATE, play_rounds, sit_out
-from coopbandits.sim.driver.steps import DIMS, MOST_SIZES, compiled_step, numbers_type
+from coopbandits.sim.driver.agents import (
+    Agents,
+    aggregation_of,
+    form_of,
+    registers_of,
+    run_bytes,
+)
+from coopbandits.sim.driver.events import (
+    COMPILED,
+    ENDED,
+    FAILED,
+    grown,
+    make_events,
+    make_tapes,
+    play_events,
+)
+from coopbandits.sim.driver.populations import mixed_choice
+from coopbandits.sim.driver.pulls import Reading
+from coopbandits.sim.driver.rounds import COUNTS, LATE, make_late, play_rounds
+from coopbandits.sim.driver.steps import compiled_step
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.reference import local_views, play_again
+from coopbandits.sim.reference import play_again
+
+__all__ = ["obstacle", "on_fields", "play_fields", "run_bytes"]
 
 SPAN_PULLS = 500_000
 """Pulls of one run between two reports of progress."""
 
 
-class Memory(NamedTuple):
-    """State of all agents of one run, and what their functions read and write."""
-
-    me: Any
-    block: Any
-    indptr: Any
-    reverse: Any
-    sizes: Any
-    box: Any
-    lengths: Any
-    totals: Any
-    certain: Any
-    pulls: Any
-    lasts: Any
+def on_fields(task: Task) -> bool:
+    """Return whether the policies of all agents are made of an aggregation on fields."""
+    is_made_of_parts = task.policy.plays_parts or type(task.policy) is Population
+    members = task.policy.members if is_made_of_parts else ()
+    return bool(members) and all(aggregation_of(member) is not None for member in members)
 
 
-class Late(NamedTuple):
-    """Messages under way, by the round in which they are due: as many as the longest delay, and 1.
-
-    `boxes` (slot, link, value) and `lengths` (slot, link), 0 for none; `sent` is when, and `newest`
-    (link) when the newest that arrived was sent. Without delays there is no slot.
-    """
-
-    boxes: Any
-    lengths: Any
-    sent: Any
-    newest: Any
-    overtakes: bool
-
-
-def make_late(spec: FieldAggregation, task: Task, memory: Memory) -> Late:
-    """Return an empty one for a run."""
-    longest = max((kind.longest_delay for kind in task.faults.kinds), default=0)
-    slots, (links, most) = longest + 1 if longest else 0, memory.box.shape
-    return Late(
-        np.zeros((slots, links, most)), np.zeros((slots, links), dtype=np.int64),
-        np.zeros((slots, links), dtype=np.int64), np.zeros(links, dtype=np.int64), spec.overtakes,
-    )  # fmt: skip
-
-
-class Agents:
-    """All agents of one run."""
-
-    def __init__(self, spec: FieldAggregation, registers: Registers, task: Task, run: int) -> None:
-        self.spec, self.views = spec, local_views(task, run)
-        width, self.registers = registers.size, spec.decaying(registers)
-        table, agents = link_table(task.network), len(self.views)
-        links = table.senders.size
-        told = self.views[0].num_agents or 0
-        sizes = sizes_of(registers, 1, told)
-        self.layout, most = spec.layout(sizes, self.registers.decay), spec.widest(sizes, registers)
-        dims = [size for field in self.layout.arrays for size in field.shape]
-        given = np.zeros(MOST_SIZES, dtype=np.int64)
-        given[: DIMS + len(dims)] = [width, most, agents, *dims]
-        lengths = [
-            (links if field.per_link else agents) * int(np.prod(field.shape, dtype=np.int64))
-            for field in self.layout.arrays
-        ]
-        me = np.zeros(agents, dtype=numbers_type(self.layout))
-        self.memory = Memory(
-            me, np.zeros(sum(lengths)), table.indptr, table.reverse, given,
-            np.zeros((links, most)), np.zeros(links, dtype=np.int64), np.zeros((agents, width)),
-            np.zeros((agents, width)), np.zeros((agents, width)), np.zeros(agents, dtype=np.int64),
-        )  # fmt: skip
-        self.numbers = me.view(np.recarray)
-        self.arrays, at = [], 0
-        for field, length in zip(self.layout.arrays, lengths, strict=True):
-            array = self.memory.block[at : at + length]
-            array = array.view(np.int64) if field.whole else array
-            rows = links if field.per_link else agents
-            self.arrays.append(array.reshape((rows, *field.shape)))
-            at += length
-        self.kind = state_class(tuple(field.name for field in self.layout.arrays))
-        for agent in range(agents):
-            self.spec.begin(self.state(agent), self.views[agent], self.registers)
-
-    def state(self, agent: int) -> Any:
-        """Return what the functions of one agent see."""
-        first, stop = self.memory.indptr[agent : agent + 2]
-        parts = [
-            array[first:stop] if field.per_link else array[agent]
-            for field, array in zip(self.layout.arrays, self.arrays, strict=True)
-        ]
-        return self.kind(self.numbers[agent], *parts)
-
-    def renew(self, step: Any, agent: int, rounds: int) -> None:
-        """Replace an agent by a fresh one that has sat out all rounds so far."""
-        self.memory.me[agent] = np.zeros((), dtype=self.memory.me.dtype)
-        state = self.state(agent)
-        for part in state[1:]:
-            part[...] = 0
-        self.spec.begin(state, self.views[agent], self.registers)
-        sit_out(step, self.memory, agent, rounds)
-
-
-def obstacle(parts: Parts, task: Task) -> str:
-    """Return why the driver cannot play an aggregation on fields, or nothing."""
-    spec = parts.aggregation
-    if not isinstance(spec, FieldAggregation):
-        return f" for aggregation {spec.spelling}"
-    registers = parts.statistic.registers(task.problem.num_arms)
-    sizes = sizes_of(registers, 1, task.network.num_agents)
+def obstacle(task: Task) -> str:
+    """Return why the driver cannot play a task on fields, or nothing."""
+    first, *others = task.policy.members
+    spec, parts = aggregation_of(first), first.parts
+    assert spec is not None  # noqa: S101  it is on fields
+    assert parts is not None  # noqa: S101  so it is made of parts
+    statistic = parts.statistic
+    if task.clocks is not None and type(task.clocks) not in COMPILED:
+        return f" on clocks {task.clocks.spelling}"
+    if statistic.takes_context:
+        if not is_ours(parts.index):
+            return f" of index {parts.index.spelling} for rewards that depend on features"
+    elif registers_of(first, task).layout is None:
+        return f" for statistic {statistic.spelling}"
+    form = form_of(first, task)
+    for other in others:
+        same_kind = type(aggregation_of(other)) is type(spec)
+        same_statistic = other.parts and other.parts.statistic == statistic
+        if not (same_kind and same_statistic and form_of(other, task) == form):
+            return f" for {first.spelling} and {other.spelling} in one network"
     try:
-        decay = spec.decaying(registers).decay
-        compiled_step(spec, spec.layout(sizes, decay), decay)
+        compiled_step(spec, form.layout, form.decay)
     except CannotCompileError as error:
         return f", since numba cannot compile aggregation {spec.spelling} ({error})"
     return ""
@@ -138,62 +82,127 @@ def obstacle(parts: Parts, task: Task) -> str:
 
 def play_fields(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs, each in some thread."""
-    spec = parts.aggregation
-    assert isinstance(spec, FieldAggregation)  # noqa: S101  `obstacle` says so
-    state, reader = Runs(parts, task, runs, tick), FaultReader(task, runs)
-    rule, numbers = state.rule(apart=True)
-    registers = parts.statistic.registers(task.problem.num_arms)
-    agents = [Agents(spec, registers, task, run) for run in runs]
-    step = compiled_step(spec, agents[0].layout, agents[0].registers.decay)
-    counts = np.zeros((len(runs), task.rounds.size, COUNTS), dtype=np.int64)
-    late = [make_late(spec, task, each.memory) for each in agents]
-    most = min(reader.most, max(1, SPAN_PULLS // task.network.num_agents))
-    fresh = state.fresh if task.keep else np.zeros((len(runs), 0, state.shape[2]))
+    driver = Driver(parts, task, runs, tick)
+    with ThreadPoolExecutor(min(len(runs), numba.get_num_threads())) as pool:
+        while driver.state.done < task.horizon:
+            driver.play_span(pool)
+    return driver.finish()
 
-    failed: dict[int, int] = {}
 
-    def play(row: int) -> None:
+class Driver:
+    """Some runs of one task in progress."""
+
+    def __init__(self, parts: Parts, task: Task, runs: range, tick: Tick) -> None:
+        self.task, self.runs = task, runs
+        policy, table = task.policy.members[0], link_table(task.network)
+        spec, registers = aggregation_of(policy), registers_of(policy, task)
+        assert spec is not None  # noqa: S101  `obstacle` says so
+        self.scene: Scene | None = None
+        self.state: Runs | LinearRuns
+        if registers.num_features:
+            self.state = LinearRuns(parts, task, runs, tick)
+            self.rule, self.numbers = self.state.rule()
+            self.scene, self.choice = self.state.scene, self.state.choice
+        else:
+            self.state = Runs(parts, task, runs, tick)
+            if len(task.policy.members) > 1:
+                self.choice, self.rule, self.numbers = mixed_choice(self.state, task)
+            else:
+                self.rule, self.numbers = self.state.rule(apart=True)
+                self.choice = self.state.choice
+            if task.tables.in_context:
+                room = self.rule.scratch
+                self.scene = make_scene(task, runs, registers, self.state.record, room)
+        self.agents = [Agents(task, run, table, registers.size) for run in runs]
+        form = form_of(policy, task)
+        self.step = compiled_step(spec, form.layout, form.decay)
+        self.reading = Reading(spec.least_time, spec.clips, not is_ours(spec))
+        self.counts = np.zeros((len(runs), task.rounds.size, COUNTS), dtype=np.int64)
+        self.fresh = np.zeros((len(runs), 0, registers.size))
+        if task.keep and isinstance(self.state, Runs) and self.scene is None:
+            self.fresh = self.state.fresh
+        self.failed: dict[int, int] = {}
+        self.most = max(1, SPAN_PULLS // task.network.num_agents)
+        senders = range(task.network.num_agents)
+        overtakes = np.array([task.policy.overtakes_from(sender) for sender in senders])
+        overtakes = overtakes[table.senders]
+        if task.clocks is None:
+            self.reader = FaultReader(task, runs)
+            self.most = min(self.reader.most, self.most)
+            self.late = [make_late(task, each.memory, overtakes) for each in self.agents]
+        else:
+            self.tapes = [make_tapes(task, run, table.senders, overtakes) for run in runs]
+            self.events = [
+                make_events(task, each.memory, tapes)
+                for each, tapes in zip(self.agents, self.tapes, strict=True)
+            ]
+
+    def play_span(self, pool: ThreadPoolExecutor) -> None:
+        """Play some rounds of all runs."""
+        rounds = min(self.most, self.task.horizon - self.state.done)
+        if self.task.clocks is None:
+            self.faults = self.reader.read(rounds)
+        play = self._play_rounds if self.task.clocks is None else self._play_events
+        list(pool.map(play, range(len(self.runs)), [rounds] * len(self.runs)))
+        if self.failed:
+            self._raise_failure()
+        self.state.played(rounds)
+
+    def finish(self) -> Record:
+        """Return the record of all that was played."""
+        self.state.record.late[:] = self.counts[:, :, LATE].sum(axis=1)
+        return self.state.finish(self.counts[:, :, :LATE])
+
+    def _play_rounds(self, row: int, rounds: int) -> None:
         """Play a span of one run, stopping for every agent that is renewed."""
-        acts, renewed, fate = faults.acts[row], faults.fresh[row], faults.fate[row]
+        agents, done = self.agents[row], self.state.done
+        acts, renewed, fate = self.faults.acts[row], self.faults.fresh[row], self.faults.fate[row]
         cuts = np.flatnonzero(renewed.any(axis=1)).tolist() if renewed.size else []
-        world, tally = _of_run(state.world, row), _of_run(state.tally, row)
         for first, stop in zip([0, *cuts], [*cuts, rounds], strict=True):
             if first in cuts:
                 for agent in np.flatnonzero(renewed[first]).tolist():
-                    agents[row].renew(step, agent, done + first)
+                    agents.renew(self.step, agent, done + first)
             if stop == first:
                 continue
             played = play_rounds(
-                step, state.choice.function, agents[row].memory, world,
-                span(task, done + first, stop - first), tally, fresh[row], rule, numbers,
-                state.memory[row], counts[row], acts[first:stop], fate[first:stop],
-                late[row], spec.least_time, spec.clips, not is_ours(spec),
+                *self._given(row, done + first, stop - first), acts[first:stop], fate[first:stop],
+                self.late[row], self.reading, self.scene, row,
             )  # fmt: skip
             if played < stop - first:
-                failed[row] = done + first + played + 1
+                self.failed[row] = done + first + played + 1
                 return
 
-    with ThreadPoolExecutor(min(len(runs), numba.get_num_threads())) as pool:
-        while (done := state.done) < task.horizon:
-            rounds = min(most, task.horizon - done)
-            faults = reader.read(rounds)
-            list(pool.map(play, range(len(runs))))
-            if failed:
-                _raise_failure(task, runs, failed)
-            state.played(rounds)
-    state.record.late[:] = counts[:, :, LATE].sum(axis=1)
-    return state.finish(counts[:, :, :LATE])
+    def _play_events(self, row: int, rounds: int) -> None:
+        """Play a span of one run in events, stopping where letters need more room."""
+        given, done = self._given(row, self.state.done, rounds), self.state.done
+        while True:
+            events = self.events[row]
+            play_events(*given, self.tapes[row], events, self.reading, self.scene, row)
+            if events.state[FAILED]:
+                self.failed[row] = int(events.state[ENDED]) + 1
+            if events.state[FAILED] or events.state[ENDED] == done + rounds:
+                return
+            self.events[row] = grown(events)
 
+    def _given(self, row: int, first: int, rounds: int) -> tuple[Any, ...]:
+        """Return the arguments that rounds and events have in common."""
+        state = self.state
+        return (
+            self.step, self.choice.function, self.agents[row].memory, _of_run(state.world, row),
+            span(self.task, first, rounds), _of_run(state.tally, row), self.fresh[row], self.rule,
+            self.numbers, state.memory[row], self.counts[row],
+        )  # fmt: skip
 
-def _raise_failure(task: Task, runs: range, failed: dict[int, int]) -> NoReturn:
-    """Raise what the reference engine does where a function of the first such run failed."""
-    row, rounds = min(failed.items())
-    if rounds * task.network.num_agents <= REPLAYED:
-        play_again(task, runs[row], rounds)
-    raise InputError(
-        f"round {rounds} of run {runs[row]}: a function of aggregation {task.policy.spelling} "
-        'failed; find the line with engine="reference"'
-    )
+    def _raise_failure(self) -> NoReturn:
+        """Raise what the reference engine does where a function of the first such run failed."""
+        task = self.task
+        row, rounds = min(self.failed.items())
+        if rounds * task.network.num_agents <= REPLAYED:
+            play_again(task, self.runs[row], rounds)
+        raise InputError(
+            f"round {rounds} of run {self.runs[row]}: a function of aggregation "
+            f'{task.policy.spelling} failed; find the line with engine="reference"'
+        )
 
 
 def _of_run(values: Any, row: int) -> Any:

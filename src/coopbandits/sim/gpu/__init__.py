@@ -51,6 +51,10 @@ def obstacle(task: Task) -> str | None:
         return f" for aggregation {cpu.parts_of(task).aggregation.spelling}"
     if (missing := cpu.obstacle(task)) is not None:
         return missing
+    if task.clocks is not None:
+        return " on own clocks"
+    if len(task.policy.members) > 1:
+        return " for populations"
     if task.faults:
         return f" for faults {task.faults.spelling}"
     if task.stop is not None or task.tables.allowed is not None:

@@ -1,0 +1,168 @@
+"""The agents of one run as the compiled driver sees them: their fields in one block of memory."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coopbandits.core.aggregate.fields import (
+    FieldAggregation,
+    Layout,
+    sizes_of,
+    state_class,
+)
+from coopbandits.core.contract import LocalView
+from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.population import told_view
+from coopbandits.core.statistic import Registers
+from coopbandits.sim.cpu.choice_forms import CONTEXT, STOP_MEMORY
+from coopbandits.sim.cpu.fault_chunks import LinkTable
+from coopbandits.sim.driver.rounds import late_slots, sit_out
+from coopbandits.sim.driver.steps import DIMS, MOST_SIZES, numbers_type
+from coopbandits.sim.record import Task
+from coopbandits.sim.reference import local_views, renewed
+
+WORD = 8
+"""Bytes of a number."""
+
+
+class Memory(NamedTuple):
+    """State of all agents of one run, and what their functions read and write."""
+
+    me: Any
+    block: Any
+    indptr: Any
+    reverse: Any
+    sizes: Any
+    box: Any
+    lengths: Any
+    totals: Any
+    certain: Any
+    pulls: Any
+    lasts: Any
+
+
+class Form(NamedTuple):
+    """What the memory of an aggregation is made of.
+
+    Attributes
+    ----------
+    layout : Layout
+        Its fields.
+    most : int
+        Values of a message, at most.
+    decay : float
+        What registers count after one more round.
+    """
+
+    layout: Layout
+    most: int
+    decay: float
+
+
+def aggregation_of(policy: AnyPolicy) -> FieldAggregation | None:
+    """Return the aggregation of a policy if it is one on fields and the policy plays its parts."""
+    parts = policy.parts
+    spec = parts.aggregation if parts is not None and policy.plays_parts else None
+    return spec if isinstance(spec, FieldAggregation) and not spec.machine_only else None
+
+
+def form_of(policy: AnyPolicy, task: Task) -> Form:
+    """Return what the memory of agents that play a policy is made of."""
+    spec, registers = aggregation_of(policy), registers_of(policy, task)
+    assert spec is not None  # noqa: S101  the driver plays no others
+    told = task.network.num_agents if "num_agents" in policy.needs else 0
+    sizes, decay = sizes_of(registers, 1, told), spec.decaying(registers).decay
+    return Form(spec.layout(sizes, decay), spec.widest(sizes, registers), decay)
+
+
+def registers_of(policy: AnyPolicy, task: Task) -> Registers:
+    """Return the registers of a policy's statistic."""
+    assert policy.parts is not None  # noqa: S101  the driver plays no others
+    return policy.parts.registers(task.problem.num_arms, task.num_features)
+
+
+def run_bytes(task: Task) -> int:
+    """Return about how many bytes one run takes, beside its record."""
+    policy, agents = task.policy.members[0], task.network.num_agents
+    (layout, most, _), width = form_of(policy, task), registers_of(policy, task).size
+    of_link = most + 3  # its place in the box; and of the tables of links
+    of_agent = 3 * width + CONTEXT + STOP_MEMORY + numbers_type(layout).itemsize // WORD
+    for field in layout.arrays:
+        size = int(np.prod(field.shape, dtype=np.int64))
+        of_link, of_agent = of_link + size * field.per_link, of_agent + size * (not field.per_link)
+    of_link += late_slots(task) * (most + 2)
+    if task.clocks is not None:  # slots of letters, and their places in the queue
+        of_link += int(2 + 2 * task.clocks.latency * task.clocks.gossip) * (most + 8)
+    if task.keep:
+        of_agent += width
+    if task.tables.in_context:
+        of_agent += task.problem.num_arms * (task.problem.num_features + 2)
+    table = task.tables.rows.nbytes + task.tables.costs.nbytes if task.shuffle_arms else 0
+    return WORD * (agents * of_agent + 2 * task.network.num_edges * of_link) + table
+
+
+class Agents:
+    """All agents of one run."""
+
+    def __init__(self, task: Task, run: int, table: LinkTable, width: int) -> None:
+        policies = [task.policy.played_by(i) for i in range(task.network.num_agents)]
+        self.specs = [aggregation_of(policy) for policy in policies]
+        self.views = [
+            told_view(view, policy.needs)
+            for view, policy in zip(local_views(task, run), policies, strict=True)
+        ]
+        agents, links = len(self.views), table.senders.size
+        self.layout, most, _ = form_of(policies[0], task)
+        self.registers = [registers_of(policy, task) for policy in policies]
+        dims = [size for field in self.layout.arrays for size in field.shape]
+        given = np.zeros(MOST_SIZES, dtype=np.int64)
+        given[: DIMS + len(dims)] = [width, most, agents, *dims]
+        lengths = [
+            (links if field.per_link else agents) * int(np.prod(field.shape, dtype=np.int64))
+            for field in self.layout.arrays
+        ]
+        me = np.zeros(agents, dtype=numbers_type(self.layout))
+        self.memory = Memory(
+            me, np.zeros(sum(lengths)), table.indptr, table.reverse, given,
+            np.zeros((links, most)), np.zeros(links, dtype=np.int64), np.zeros((agents, width)),
+            np.zeros((agents, width)), np.zeros((agents, width)), np.zeros(agents, dtype=np.int64),
+        )  # fmt: skip
+        self.numbers = me.view(np.recarray)
+        self.arrays, at = [], 0
+        for field, length in zip(self.layout.arrays, lengths, strict=True):
+            array = self.memory.block[at : at + length]
+            array = array.view(np.int64) if field.whole else array
+            rows = links if field.per_link else agents
+            self.arrays.append(array.reshape((rows, *field.shape)))
+            at += length
+        self.kind = state_class(tuple(field.name for field in self.layout.arrays))
+        self.task, self.run, self.lost_memories = task, run, [0] * agents
+        for agent in range(agents):
+            self._start(agent, self.views[agent])
+
+    def state(self, agent: int) -> Any:
+        """Return what the functions of one agent see."""
+        first, stop = self.memory.indptr[agent : agent + 2]
+        parts = [
+            array[first:stop] if field.per_link else array[agent]
+            for field, array in zip(self.layout.arrays, self.arrays, strict=True)
+        ]
+        return self.kind(self.numbers[agent], *parts)
+
+    def _start(self, agent: int, view: LocalView) -> None:
+        spec = self.specs[agent]
+        assert spec is not None  # noqa: S101  the driver plays no others
+        spec.begin(self.state(agent), view, spec.decaying(self.registers[agent]))
+
+    def renew(self, step: Any, agent: int, rounds: int) -> None:
+        """Replace an agent by a fresh one that has sat out all rounds so far."""
+        self.memory.me[agent] = np.zeros((), dtype=self.memory.me.dtype)
+        for part in self.state(agent)[1:]:
+            part[...] = 0
+        self.lost_memories[agent] += 1
+        self._start(
+            agent, renewed(self.views[agent], self.task, self.run, self.lost_memories[agent])
+        )
+        sit_out(step, self.memory, agent, rounds)
