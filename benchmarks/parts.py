@@ -9,9 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate import AgentRows, Aggregation, Machine, RowEstimates
-from coopbandits.core.aggregate.aggregation import told_agents
-from coopbandits.core.aggregate.consensus import RunningConsensusMachine
+from coopbandits.core.aggregate import (
+    AgentRows,
+    Aggregation,
+    Machine,
+    RowEstimates,
+    RunningConsensus,
+)
 from coopbandits.core.contract import Estimate, LocalView, Vector
 from coopbandits.core.index import KLUCB, Index
 from coopbandits.core.statistic import Registers
@@ -77,7 +81,7 @@ class OwnConsensus(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> Machine:
         """Return one agent's machine."""
-        return RunningConsensusMachine(view, registers, told_agents(view, self.name))
+        return RunningConsensus().make(view, registers)
 
     def make_rows(
         self, views: Sequence[LocalView], matrix: Any, registers: Registers

@@ -12,8 +12,8 @@ class Fields:
 
     machine: FieldMachine
 
-    @property
-    def __class__(self) -> Any:  # for isinstance
+    @property  # type: ignore[misc]  # for isinstance
+    def __class__(self) -> Any:
         return type(self.machine)
 
     def __init__(self, machine: Any) -> None:

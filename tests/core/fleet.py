@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 import networkx as nx
 import numpy as np
@@ -22,7 +22,7 @@ from coopbandits.core import (
     Vector,
 )
 from coopbandits.core.aggregate.consensus import RunningConsensusMachine
-from coopbandits.core.aggregate.fields import FieldMachine
+from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine
 from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.choice import index_values
 from coopbandits.core.draws import Words, normals, words
@@ -117,10 +117,14 @@ class Maker(Protocol[Made]):
     def make(self, view: LocalView, registers: Registers) -> Made: ...
 
 
-def machine(spec: Maker[Made], view: LocalView, *, squares: str = "none") -> Made:
+@overload
+def machine(spec: FieldAggregation, view: LocalView, *, squares: str = "none") -> Any: ...
+@overload
+def machine(spec: Maker[Made], view: LocalView, *, squares: str = "none") -> Made: ...
+def machine(spec: Maker[Any], view: LocalView, *, squares: str = "none") -> Any:
     """One agent's machine, which adds up sums and counts per arm."""
     made = spec.make(view, ArmSums(squares).registers(view.num_arms))
-    return cast("Made", Fields(made)) if isinstance(made, FieldMachine) else made
+    return Fields(made) if isinstance(made, FieldMachine) else made
 
 
 def values_of(index: Index, estimate: Estimate, word: int = 0, **view: Any) -> NDArray[np.float64]:

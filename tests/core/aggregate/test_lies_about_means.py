@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import InputError, LocalView, Machine, Vector
+from coopbandits.core import InputError, Machine, Vector
 from coopbandits.core.aggregate import Claims, PullMixing, RunningConsensus, StagedMixing
 from coopbandits.core.aggregate.claims import LARGEST, SLACK
-from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.draws import uniforms, words
 
 from ..fleet import machine, one_view
@@ -142,19 +141,19 @@ def test_with_negative_weights_running_consensus_asks_for_finite_values_alone() 
     mine.check_claims(np.array([0.0, 0.0, -5.0, 5.0]), Claims(True, RATE, 0.0, 9), 10.0)
 
 
-def constant(_: int, __: StagedMixingMachine) -> float:
+def constant(_: int, __: Any) -> float:
     return 1.0
 
 
-def negative(_: int, __: StagedMixingMachine) -> float:
+def negative(_: int, __: Any) -> float:
     return -1.0
 
 
-def stage_by_stage(rounds: int, mine: StagedMixingMachine) -> float:
+def stage_by_stage(rounds: int, mine: Any) -> float:
     return 1.0 if (rounds - NUM_ARMS) // mine.stage_rounds % 2 else -1.0
 
 
-def to_and_fro(rounds: int, _: StagedMixingMachine) -> float:
+def to_and_fro(rounds: int, _: Any) -> float:
     return 1.0 if rounds // 3 % 2 else -1.0
 
 
@@ -166,13 +165,8 @@ STAGED: dict[str, StagedMixing] = {
 }
 
 
-def staged(kind: str, graph: str, liars: tuple[int, ...] = (0,)) -> Den[StagedMixingMachine]:
-    def make(view: LocalView) -> StagedMixingMachine:
-        made = machine(STAGED[kind], view)
-        assert isinstance(made, StagedMixingMachine)
-        return made
-
-    return Den(make, GRAPHS[graph], liars)
+def staged(kind: str, graph: str, liars: tuple[int, ...] = (0,)) -> Den[Any]:
+    return Den(partial(machine, STAGED[kind]), GRAPHS[graph], liars)
 
 
 @pytest.mark.covering(2)
@@ -181,7 +175,7 @@ def staged(kind: str, graph: str, liars: tuple[int, ...] = (0,)) -> Den[StagedMi
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)
 @pytest.mark.parametrize("kind", STAGED)
 def test_what_is_mixed_in_stages_shifts_by_no_more_than_all_can_have_pulled(
-    kind: str, graph: str, lie: Callable[[int, StagedMixingMachine], float]
+    kind: str, graph: str, lie: Callable[[int, Any], float]
 ) -> None:
     """However often it is repeated; a stage under way may overshoot by half as much."""
     world = staged(kind, graph)
@@ -190,7 +184,7 @@ def test_what_is_mixed_in_stages_shifts_by_no_more_than_all_can_have_pulled(
     def most() -> float:
         return len(world.agents) * world.most_pulls()
 
-    def say(_: int, now: Den[StagedMixingMachine]) -> Vector | None:
+    def say(_: int, now: Den[Any]) -> Vector | None:
         if victim.initial:
             return None
         wanted = np.full(victim.accumulated.size, 0.999 * lie(now.rounds, victim) * most())

@@ -240,7 +240,7 @@ class FieldAggregation(Aggregation):
         """Return the registers with the aggregation's own discount."""
         return registers.decaying(getattr(self, "discount", 1.0))
 
-    def make(self, view: LocalView, registers: Registers) -> FieldMachine:
+    def make(self, view: LocalView, registers: Registers) -> ContextMachine:
         """Return the machine of one agent."""
         return self.machine(self, view, self.decaying(registers))
 

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 import numpy as np
 
 from coopbandits.core import rows
-from coopbandits.core.aggregate.aggregation import MIXED, SYNCHRONOUS, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import MIXED, SYNCHRONOUS, ContextMachine, MessageSize
 from coopbandits.core.aggregate.claims import LARGEST
 from coopbandits.core.aggregate.exchange import all_finite, check_messages, check_vectors, largest
 from coopbandits.core.aggregate.fields import (
@@ -425,7 +425,7 @@ class StagedMixing(FieldAggregation):
         """Yes, unless single pulls are sent, which tell arm and reward."""
         return not self.neighbor_pulls
 
-    def make(self, view: LocalView, registers: Registers) -> Machine:
+    def make(self, view: LocalView, registers: Registers) -> ContextMachine:
         """Return the machine of one agent."""
         if not self.estimates:
             return self.make_staged(view, registers)
