@@ -143,6 +143,16 @@ def staged(agent: CooperativeAgent) -> Fields:
     return Fields(agent.machine)
 
 
+def changed(state: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """A state with other values, also of its aggregation."""
+    inner = state["aggregation"] | changes.get("aggregation", {})
+    return state | changes | {"aggregation": inner}
+
+
+def fields(agent: CooperativeAgent) -> Fields:
+    return Fields(agent.machine)
+
+
 def consensus(agent: CooperativeAgent) -> Fields:
     assert isinstance(agent.machine, RunningConsensusMachine)
     return Fields(agent.machine)

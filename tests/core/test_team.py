@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 
 from coopbandits.core import (
-    DPE2,
-    GSE,
     UCB,
     Exp3Coop,
-    GosInE,
     IndependentUCB,
     LocalView,
     Policy,
@@ -28,10 +25,6 @@ from coopbandits.testing.world import Trial
 from .fleet import GRAPHS
 
 TEAMS = (
-    DPE2(),
-    GosInE(),
-    GosInE(blocking=True, constant=1.0),
-    GSE(horizon=20, spread=0.05),
     Exp3Coop(hop_limit=0, eta=0.3),
     Exp3Coop(),
     Exp3Coop(hop_limit=3),
@@ -48,7 +41,6 @@ ROWS = (
 @pytest.mark.covering(6)
 @pytest.mark.parametrize("policy", TEAMS, ids=lambda policy: policy.spelling)
 def test_a_team_plays_what_agents_play(policy: Policy) -> None:
-    """Through five phases of GosInE, and until GSE has ruled arms out."""
     team_form(Trial(policy, 4, 70, 1))
 
 
@@ -56,17 +48,6 @@ def test_a_team_plays_what_agents_play(policy: Policy) -> None:
 @pytest.mark.parametrize("aggregation", ROWS, ids=lambda one: one.spelling)
 def test_rows_tell_what_machines_tell(aggregation: TrackedMeans | TrimmedMeans) -> None:
     array_form(Trial(combine(aggregation, UCB(0.5)), 3, 25, 2))
-
-
-def test_agents_of_the_team_of_gse_keep_one_arm() -> None:
-    """Even if neighbours have ruled out what is left."""
-    views = Trial(GSE(horizon=20), 3, 1, 0).views()
-    team = GSE(horizon=20).make_team(views)
-    team.tracked[:, 1] = 2.0
-    team.means[:] = 0.0
-    team.out[:] = True
-    team.exchange()
-    assert team.out.sum(axis=1).tolist() == [2] * len(views)
 
 
 def test_a_policy_of_parts_has_no_team() -> None:

@@ -8,19 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from coopbandits.core import GSE, LocalView
-from coopbandits.core.policies.gse import GSETeam
+from coopbandits.core import Exp3Coop, LocalView
+from coopbandits.core.policies.exp3_coop import Exp3CoopTeam
 from coopbandits.core.team import Sent
 
 
-class Stubborn(GSETeam):
+class Stubborn(Exp3CoopTeam):
     """Plays the first arm for ever."""
 
     def choose(self, words: Any) -> Any:
         return np.zeros(words.size, dtype=np.int64)
 
 
-class Shy(GSETeam):
+class Shy(Exp3CoopTeam):
     """Says that it sent nothing."""
 
     def exchange(self) -> Sent:
@@ -29,20 +29,20 @@ class Shy(GSETeam):
 
 
 @dataclass(frozen=True)
-class Broken(GSE):
-    """GSE with another team."""
+class Broken(Exp3Coop):
+    """Exp3-Coop with another team."""
 
     team: ClassVar[Any] = None
 
     def make_team(self, views: Sequence[LocalView]) -> Any:
-        return "us" if self.team is None else self.team(views, self.make_agent(views[0]))
+        return "us" if self.team is None else self.team(views, self)
 
 
 @dataclass(frozen=True)
-class StubbornGSE(Broken):
+class StubbornExp3(Broken):
     team = Stubborn
 
 
 @dataclass(frozen=True)
-class ShyGSE(Broken):
+class ShyExp3(Broken):
     team = Shy

@@ -194,9 +194,9 @@ BROKEN: dict[str, tuple[Any, ...]] = {
     "exact totals": (combine(broken_post.NewsOnly(), UCB()),),
     "array form": tuple(broken_rows.SAID),
     "team form": (
-        broken_teams.Broken(20),
-        broken_teams.StubbornGSE(20),
-        broken_teams.ShyGSE(20),
+        broken_teams.Broken(),
+        broken_teams.StubbornExp3(),
+        broken_teams.ShyExp3(),
     ),
 }
 

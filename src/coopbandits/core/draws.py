@@ -103,6 +103,11 @@ def word_at(key: int, counter: int) -> int:
     return x ^ (x >> 31)
 
 
+def signed_word(word: int) -> int:
+    """Return the signed 64-bit number of the same bits, which `word_at` takes for the same key."""
+    return word - ((word >> 63) << 64)
+
+
 def word_of(uniform: float) -> int:
     """Return a word that a uniform stands for, from which `word_at` makes any number of others."""
     return word_at(int(uniform * 2.0**52), 0)

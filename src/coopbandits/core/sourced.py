@@ -39,8 +39,10 @@ class Sourced(Policy):
         """Refuse policies that do more with a reward than to add it up."""
         if not isinstance(self.source, Source):
             raise InputError(f"source is {self.source!r}; give one such as cb.Private(1.0, 1000)")
-        policy, parts = self.policy, getattr(self.policy, "parts", None)
-        if not isinstance(policy, Policy) or parts is None or not policy.plays_parts:
+        policy: Any = self.policy  # anything, as yet
+        parts: Any = getattr(policy, "parts", None)
+        adds_up = parts is not None and getattr(parts.aggregation, "counts_pulls", False)
+        if not isinstance(policy, Policy) or not policy.plays_parts or not adds_up:
             spelled = policy.spelling if isinstance(policy, AnyPolicy) else repr(policy)
             raise InputError(
                 f"{self.source.name} changes what agents add up, and {spelled} is not made of "

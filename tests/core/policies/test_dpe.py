@@ -11,10 +11,20 @@ import pytest
 from numpy.typing import NDArray
 
 from coopbandits.core import DPE2, InputError, Vector
-from coopbandits.core.policies.dpe import DPE2Agent
 from coopbandits.core.special import bernoulli_divergence
 
-from ..fleet import GRAPHS, exchange, gossip_matrix, one_view, rewards_tape, through_json, views
+from ..fleet import (
+    GRAPHS,
+    changed,
+    exchange,
+    fields,
+    gossip_matrix,
+    make_agent,
+    one_view,
+    rewards_tape,
+    through_json,
+    views,
+)
 
 Tape = NDArray[np.float64]
 
@@ -57,12 +67,16 @@ def naive(rewards: Tape, family: str) -> tuple[list[int], list[int]]:
     return arms, bests
 
 
-def team(graph: str, num_arms: int, family: str = "gaussian") -> list[DPE2Agent]:
+def team(graph: str, num_arms: int, family: str = "gaussian") -> list[Any]:
     policy = DPE2(family)
-    return [policy.make_agent(view) for view in views(gossip_matrix(GRAPHS[graph]), num_arms)]
+    return [make_agent(policy, view) for view in views(gossip_matrix(GRAPHS[graph]), num_arms)]
 
 
-def play(agents: list[DPE2Agent], tape: Tape) -> list[list[int]]:
+def leads(agent: Any) -> bool:
+    return bool(fields(agent).tag == fields(agent).own_tag)
+
+
+def play(agents: list[Any], tape: Tape) -> list[list[int]]:
     """One pull per agent and round; returns the arms, a row per round."""
     rows = []
     for t in range(tape.shape[1]):
@@ -88,8 +102,8 @@ def test_one_leads_and_the_others_follow_as_late_as_they_are_far(graph: str) -> 
     agents = team(graph, 4)
     tape = rewards_tape(len(agents), 250, 4)
     rows = play(agents, tape)
-    leader = min(range(len(agents)), key=lambda i: agents[i].own_tag)
-    assert [agent.leads for agent in agents] == [i == leader for i in range(len(agents))]
+    leader = min(range(len(agents)), key=lambda i: fields(agents[i]).own_tag)
+    assert [leads(agent) for agent in agents] == [i == leader for i in range(len(agents))]
     arms, bests = naive(tape[leader], "gaussian")
     assert [row[leader] for row in rows] == arms
     far = nx.single_source_shortest_path_length(GRAPHS[graph], leader)
@@ -109,14 +123,14 @@ def test_nothing_is_sent_once_all_agree() -> None:
         sizes.append(exchange(agents))
     assert {size for row in sizes for size in row} == {0, 4}
     talking = sum(any(round_sizes) for round_sizes in sizes)
-    changes = max(agent.stamp for agent in agents)
+    changes = max(fields(agent).stamp for agent in agents)
     assert changes > 0
     assert talking <= (changes + 1) * 8  # 4 hops there, and answers
 
 
 def test_lost_messages_are_only_a_delay() -> None:
     agents = team("cycle-5", 3)
-    leader = min(agents, key=lambda agent: agent.own_tag)
+    leader = fields(min(agents, key=lambda agent: fields(agent).own_tag))
     leader.best, leader.stamp = 2, 3
     for t in range(60):
         sent: list[dict[int, Vector]] = [{} for _ in agents]
@@ -127,30 +141,33 @@ def test_lost_messages_are_only_a_delay() -> None:
                     sent[j][i] = message
         for agent, messages in zip(agents, sent, strict=True):
             agent.receive(messages)
-    assert {(agent.tag, agent.stamp, agent.best) for agent in agents} == {(leader.tag, 3, 2)}
+    assert {(each.tag, each.stamp, each.best) for each in map(fields, agents)} == {
+        (leader.tag, 3, 2)
+    }
     assert exchange(agents) == [0] * 10
 
 
 def test_a_leader_without_its_memory_goes_on_from_its_last_word() -> None:
     agents = team("path-4", 3)
-    at = min(range(4), key=lambda i: agents[i].own_tag)
-    agents[at].best, agents[at].stamp = 2, 7
+    at = min(range(4), key=lambda i: fields(agents[i]).own_tag)
+    leader = fields(agents[at])
+    leader.best, leader.stamp = 2, 7
     for _ in range(8):
         exchange(agents)
-    agents[at] = DPE2().make_agent(agents[at].view)
+    agents[at] = make_agent(DPE2(), agents[at].view)
     for _ in range(8):
         exchange(agents)
-    assert agents[at].leads
-    assert {(agent.stamp, agent.best) for agent in agents} == {(8, 0)}
+    assert leads(agents[at])
+    assert {(each.stamp, each.best) for each in map(fields, agents)} == {(8, 0)}
 
 
 def test_several_pulls_at_once_go_through_the_queue() -> None:
-    agent = DPE2().make_agent(one_view(num_arms=4))
+    agent = make_agent(DPE2(), one_view(num_arms=4))
     assert [agent.choose(0) for _ in range(6)] == [0, 1, 2, 3, 0, 0]
     assert agent.choose(0, [1, 2]) == 1  # nothing else is allowed
     agent.observe(2, 1.0)
     assert agent.choose(0) == 0
-    assert agent.queue.tolist() == [1, 3]
+    assert fields(agent).ranks.tolist() == [0, 3, 0, 1]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +181,7 @@ def test_several_pulls_at_once_go_through_the_queue() -> None:
     ],
 )
 def test_messages_that_cannot_be(message: list[float], sentence: str) -> None:
-    agent = DPE2().make_agent(one_view(num_arms=3))
+    agent = make_agent(DPE2(), one_view(num_arms=3))
     before = agent.export_state()
     with pytest.raises(InputError, match=sentence):
         agent.receive({1: np.array(message), 2: np.array([0.1, 0.0, 0.0, 1.0])})
@@ -174,9 +191,9 @@ def test_messages_that_cannot_be(message: list[float], sentence: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"best": 3}, "queue.*best.*arm 3"),
-        ({"queue": [1, 9]}, "arm 9"),
-        ({"stamp": -1}, "stamp.*-1"),
+        ({"aggregation": {"best": 3}}, "best.*arm 3"),
+        ({"aggregation": {"ranks": [1, 9, 0]}}, r"ranks.*\[1, 9, 0\].*0 to 3"),
+        ({"aggregation": {"stamp": -1}}, "stamp.*-1"),
         ({"open_pulls": [-1, 0, 0]}, "open_pulls.*-1"),
         ({"agent_id": 2}, r"agent_id 2\b.* 0\b"),
         ({"policy": "dpe2:family=bernoulli"}, "'dpe2:family=bernoulli'"),
@@ -184,10 +201,10 @@ def test_messages_that_cannot_be(message: list[float], sentence: str) -> None:
     ],
 )
 def test_states_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
-    agent = DPE2().make_agent(one_view(num_arms=3))
+    agent = make_agent(DPE2(), one_view(num_arms=3))
     state = through_json(agent.export_state())
     with pytest.raises(InputError, match=sentence):
-        agent.restore_state(state | changes)
+        agent.restore_state(changed(state, changes))
     agent.restore_state(state)
     assert agent.export_state() == state
 

@@ -9,16 +9,34 @@ import numpy as np
 import pytest
 
 from coopbandits.core import GosInE, InputError
-from coopbandits.core.policies.gosine import GosInEAgent
 
-from ..fleet import GRAPHS, exchange, gossip_matrix, one_view, rewards_tape, through_json, views
+from ..fleet import (
+    GRAPHS,
+    changed,
+    exchange,
+    fields,
+    gossip_matrix,
+    make_agent,
+    one_view,
+    rewards_tape,
+    through_json,
+    views,
+)
 
 
-def team(graph: str, num_arms: int, policy: GosInE) -> list[GosInEAgent]:
-    return [policy.make_agent(view) for view in views(gossip_matrix(GRAPHS[graph]), num_arms)]
+def team(graph: str, num_arms: int, policy: GosInE) -> list[Any]:
+    return [make_agent(policy, view) for view in views(gossip_matrix(GRAPHS[graph]), num_arms)]
 
 
-def pull_all(agents: list[GosInEAgent], rewards: Any) -> list[int]:
+def sticky(agent: Any) -> set[int]:
+    return set(np.flatnonzero(fields(agent).sticky).tolist())
+
+
+def held(agent: Any) -> set[int]:
+    return sticky(agent) | {fields(agent).kept, fields(agent).tried}
+
+
+def pull_all(agents: list[Any], rewards: Any) -> list[int]:
     """One pull each; rewards[agent][arm]."""
     arms = [agent.choose(0) for agent in agents]
     for i, arm in enumerate(arms):
@@ -28,10 +46,10 @@ def pull_all(agents: list[GosInEAgent], rewards: Any) -> list[int]:
 
 def test_together_all_arms_are_sticky_and_each_holds_two_more() -> None:
     agents = team("grid-2x4", 20, GosInE())
-    assert {arm for agent in agents for arm in agent.sticky} == set(range(20))
-    assert {len(agent.sticky) for agent in agents} == {3}  # ⌈20/8⌉
-    assert {len(agent.held) for agent in agents} == {5}
-    assert agents[7].sticky == {21 % 20, 22 % 20, 23 % 20}
+    assert {arm for agent in agents for arm in sticky(agent)} == set(range(20))
+    assert {len(sticky(agent)) for agent in agents} == {3}  # ⌈20/8⌉
+    assert {len(held(agent)) for agent in agents} == {5}
+    assert sticky(agents[7]) == {21 % 20, 22 % 20, 23 % 20}
 
 
 def test_phases_end_in_round_one_eight_and_twenty_seven() -> None:
@@ -39,15 +57,15 @@ def test_phases_end_in_round_one_eight_and_twenty_seven() -> None:
     tape = rewards_tape(5, 70, 12)
     talked = []
     for t in range(70):
-        held = [agent.held for agent in agents]
+        before = [held(agent) for agent in agents]
         arms = pull_all(agents, tape[:, t])
-        assert all(arm in own for arm, own in zip(arms, held, strict=True))
+        assert all(arm in own for arm, own in zip(arms, before, strict=True))
         sizes = exchange(agents)
         if any(sizes):
             assert sizes == [1] * 10
             talked.append(t + 1)
         else:
-            assert held == [agent.held for agent in agents]
+            assert before == [held(agent) for agent in agents]
     assert talked == [1, 8, 27, 64]
 
 
@@ -76,24 +94,27 @@ def test_the_best_arm_spreads_and_then_only_the_arm_on_trial_changes() -> None:
     for _ in range(12**3):
         pull_all(agents, means)
         exchange(agents)
-        if spread is None and all(agent.kept == 5 or 5 in agent.sticky for agent in agents):
-            spread, kept = agents[0].phase, [agent.kept for agent in agents]
+        if spread is None and all(
+            fields(agent).kept == 5 or 5 in sticky(agent) for agent in agents
+        ):
+            spread = fields(agents[0]).phase
+            kept = [fields(agent).kept for agent in agents]
         elif spread is not None:
-            assert [agent.kept for agent in agents if 5 not in agent.sticky] == [5] * 5
+            assert [fields(each).kept for each in agents if 5 not in sticky(each)] == [5] * 5
     assert spread is not None
     assert spread < 12
     assert kept.count(5) >= 5
 
 
-def with_liar(blocking: bool, phases: int) -> GosInEAgent:
+def with_liar(blocking: bool, phases: int) -> Any:
     """Agent 0, advised by an honest neighbour 1 (arm 5, good) and by 2 (arm 4, useless)."""
     view = one_view(num_arms=8, num_agents=8, random_word=12345)
-    agent = GosInE(blocking, constant=0.2).make_agent(view)
+    agent = make_agent(GosInE(blocking, constant=0.2), view)
     means = [[0.2, 0.1, 0.1, 0.0, 0.0, 1.0, 0.0, 0.0]]
     for _ in range(phases**3):
         pull_all([agent], means)
         agent.receive({1: np.array([5.0]), 2: np.array([4.0])})
-    return agent
+    return fields(agent)
 
 
 def test_a_neighbour_with_useless_advice_is_blocked() -> None:
@@ -106,21 +127,22 @@ def test_a_neighbour_with_useless_advice_is_blocked() -> None:
 
 
 def test_with_everybody_blocked_nobody_is_asked() -> None:
-    agent = GosInE(blocking=True).make_agent(one_view(num_arms=8, num_agents=8))
-    agent.blocked[:] = 5.0
+    agent = make_agent(GosInE(blocking=True), one_view(num_arms=8, num_agents=8))
+    fields(agent).blocked[:] = 5.0
     agent.receive({1: np.array([5.0]), 2: np.array([4.0])})
-    assert (agent.adviser, agent.phase) == (-1, 2)
+    assert (fields(agent).adviser, fields(agent).phase) == (-1, 2)
 
 
 def test_an_adviser_that_is_not_heard_changes_nothing() -> None:
-    agent = GosInE().make_agent(one_view(num_arms=8, num_agents=8))
-    held = agent.held
+    agent = make_agent(GosInE(), one_view(num_arms=8, num_agents=8))
+    before = held(agent)
     agent.receive({})
-    assert (agent.held, agent.adviser, agent.phase) == (held, -1, 2)
+    assert held(agent) == before
+    assert (fields(agent).adviser, fields(agent).phase) == (-1, 2)
 
 
 def test_open_pulls_spread_over_the_arms_held() -> None:
-    agent = GosInE().make_agent(one_view(num_arms=8, num_agents=8))
+    agent = make_agent(GosInE(), one_view(num_arms=8, num_agents=8))
     assert sorted(agent.choose(0) for _ in range(3)) == [0, 1, 2]
     assert agent.choose(0, [6, 7]) == 6  # none of them is held
 
@@ -135,10 +157,10 @@ def test_open_pulls_spread_over_the_arms_held() -> None:
     ],
 )
 def test_states_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
-    agent = GosInE().make_agent(one_view(num_arms=8))
+    agent = make_agent(GosInE(), one_view(num_arms=8))
     state = through_json(agent.export_state())
     with pytest.raises(InputError, match=sentence):
-        agent.restore_state(state | changes)
+        agent.restore_state(changed(state, {"aggregation": changes}))
 
 
 def test_needs_bad_settings_and_messages() -> None:
@@ -147,8 +169,8 @@ def test_needs_bad_settings_and_messages() -> None:
         GosInE(blocking=1)  # type: ignore[arg-type]  # it is refused
     with pytest.raises(InputError, match=r"constant.* 0\b"):
         GosInE(constant=0)
-    agent = GosInE().make_agent(one_view(num_arms=8))
+    agent = make_agent(GosInE(), one_view(num_arms=8))
     with pytest.raises(InputError, match=r"\b1\b.*arm 8\b"):
         agent.receive({1: np.array([8.0])})
     with pytest.raises(InputError, match=r"gosine.*number of agents"):
-        GosInE().make_agent(one_view(num_agents=None))
+        make_agent(GosInE(), one_view(num_agents=None))

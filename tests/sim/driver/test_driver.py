@@ -90,6 +90,10 @@ AGGREGATIONS = (
     cb.StagedMixing(values_per_message=4), cb.StagedMixing(neighbor_pulls=True),
     cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3),
 )  # fmt: skip
+RIVALS = (
+    cb.DPE2(), cb.DPE2("bernoulli"), cb.GosInE(), cb.GosInE(blocking=True, constant=1.0),
+    cb.GSE(horizon=40, spread=0.05),  # arms go within the horizon
+)  # fmt: skip
 FAULTS = (
     "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",
     "partition=0.5@10..30", "sleep=0.3", "speeds=4", "join=0.4@20", "crash=0.4@10..30",
@@ -102,6 +106,19 @@ FAULTS = (
 @pytest.mark.parametrize("faults", FAULTS)
 def test_faults(aggregation: FieldAggregation, faults: str) -> None:
     compare(cb.combine(aggregation, cb.NormalDraw()), faults=faults)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("policy", RIVALS, ids=lambda each: each.spelling)
+@pytest.mark.parametrize("faults", FAULTS)
+def test_rivals_whose_estimates_are_made_for_their_index(policy: cb.Policy, faults: str) -> None:
+    compare(policy, cb.BernoulliBandit([0.8, 0.5, 0.3, 0.6]), faults=faults, horizon=130)
+
+
+def test_rivals_whose_agents_may_play_some_arms_only() -> None:
+    problem = cb.subsets(PROBLEM, [[0, 1], [1, 2]])
+    for policy in RIVALS:
+        compare(policy, problem, shuffle_arms=True, horizon=130)
 
 
 @pytest.mark.covering(6)

@@ -74,6 +74,9 @@ class Aggregation(Named, ABC):
         Whether estimates tend to the network's reward sums and numbers of pulls where all agents
         are neighbours and all messages arrive. False where counts are something else, such as the
         weights of means.
+    counts_pulls : bool
+        Whether estimates tell of pulls; False where they tell an index made for them something
+        else, such as a rank of arms.
     exact : bool
         Whether, once all news has arrived, every agent's estimate is exactly everybody's totals.
     checks_claims : bool
@@ -94,6 +97,7 @@ class Aggregation(Named, ABC):
     needs_common_round: ClassVar[bool] = False
     shares: ClassVar[str] = ""
     totals: ClassVar[bool] = True
+    counts_pulls: ClassVar[bool] = True
     exact: ClassVar[bool] = False
     checks_claims: ClassVar[bool] = False
     grows: ClassVar[bool] = False

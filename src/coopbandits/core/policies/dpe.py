@@ -5,32 +5,35 @@ it leads itself. A leader's word is (tag, stamp, arm): of two words the one with
 counts, of one leader's the one with the larger stamp. A message is a word and whether the sender
 wants an answer, which it does until it knows that the neighbour has the same word. So nothing is
 sent once all agree, and a lost message is only a delay.
+
+Estimates rank arms instead of describing rewards: `SweepRanks` plays the arm that ranks highest.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.exchange import check_arms, check_vectors
+from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine, Sizes, whole
 from coopbandits.core.checks import require_count
-from coopbandits.core.contract import LocalView, State, Vector
+from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.draws import uniform_of
 from coopbandits.core.errors import InputError
-from coopbandits.core.index import Support, family_support, require_family
-from coopbandits.core.policy import Policy
-from coopbandits.core.ruled import RuledAgent
+from coopbandits.core.index import Index, Support, family_support, require_family
+from coopbandits.core.policy import Parts, Policy
 from coopbandits.core.special import bernoulli_upper
 from coopbandits.core.spelling import AUTO
-from coopbandits.core.team import Arms, Sent, Team
 
 NOTHING_HEARD = 2.0
 """Stands for the tag of a neighbour that has not been heard; tags lie between 0 and 1."""
+
+BEST = 0.5
+"""What the best arm has beside its rank: K + 1 where a sweep begins with it, else 0 to K."""
 
 
 @dataclass(frozen=True)
@@ -64,25 +67,13 @@ class DPE2(Policy):
         require_family(self.family)
 
     @property
-    def support(self) -> Support:
-        return family_support(self.family)
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """A random word."""
-        return frozenset({"random_word"})
-
-    def make_agent(self, view: LocalView) -> DPE2Agent:
-        """Return a fresh agent."""
-        return DPE2Agent(view, self.spelling, self.family)
-
-    def make_team(self, views: Sequence[LocalView]) -> DPE2Team:
-        """Return all agents, of which few do anything."""
-        return DPE2Team([self.make_agent(view) for view in views])
+    def parts(self) -> Parts:
+        """What a leader tells, and the order of its sweep."""
+        return Parts(LeaderWords(self.family), SweepRanks(self.family))
 
 
-class DPE2Agent(RuledAgent):
-    """One agent: a leader, of itself at least, until it hears of a smaller tag.
+class LeaderWordsMachine(FieldMachine):
+    """An agent that checks words.
 
     Notes
     -----
@@ -90,109 +81,156 @@ class DPE2Agent(RuledAgent):
     its memory hears of its own later words, and takes up their stamps.
     """
 
-    fields = ("sums", "counts", "queue", "starting", "best", "tag", "stamp", "told", "asked")
-    tables = ("queue",)
-    links = ("told", "asked")
-
-    def __init__(self, view: LocalView, policy: str, family: str) -> None:
-        super().__init__(view, policy)
-        self.family = family
-        self.own_tag = uniform_of(view.random_word)
-        self.sums, self.counts = np.zeros(view.num_arms), np.zeros(view.num_arms)
-        self.queue = np.arange(1, view.num_arms)  # what is left of the sweep, in this order
-        self.starting = True  # whether the sweep begins with a pull of the best arm
-        self.best = 0
-        self.tag, self.stamp = self.own_tag, 0
-        self.told = np.tile([NOTHING_HEARD, 0.0], (len(self.places), 1))  # neighbours' words
-        self.asked = np.zeros(len(self.places))  # who wants an answer
-
-    @property
-    def leads(self) -> bool:
-        """Whether the agent follows nobody."""
-        return self.tag == self.own_tag
-
-    def pick(self, word: int, arms: Sequence[int]) -> int:
-        """Return the next arm of the sweep that is not open, or the best arm."""
-        del word
-        if self.leads and not (self.starting and not self.open_pulls[self.best]):
-            for arm in self.queue.tolist():
-                if arm in arms and not self.open_pulls[arm]:
-                    return int(arm)
-        return self.best if self.best in arms else arms[0]
-
-    def learn(self, arm: int, reward: float) -> None:
-        """Count the pull, and begin another sweep where this one is over."""
-        if not self.leads:
-            return
-        self.sums[arm] += reward
-        self.counts[arm] += 1.0
-        if self.starting and arm == self.best:
-            self.starting = False
-        else:
-            self.queue = self.queue[self.queue != arm]
-        time = self.counts.sum()
-        if self.queue.size == 0 and not self.starting and time > 2.0:
-            self._sweep(math.log(time) + 4.0 * math.log(math.log(time)))
-
-    def _sweep(self, level: float) -> None:
-        """Queue all arms that may be better than the best, and see which is the best now."""
-        means = self.sums / self.counts  # the first sweep goes through all arms
-        uppers = [self._upper(k, level) for k in range(means.size)]
-        queue = [k for k, upper in enumerate(uppers) if upper > means[self.best]]
-        self.queue = np.array(sorted(queue, key=lambda k: -uppers[k]), dtype=np.int64)
-        self.starting = bool(queue)
-        best = int(means.argmax())
-        if best != self.best:
-            self.best, self.stamp = best, self.stamp + 1
-
-    def _upper(self, arm: int, level: float) -> float:
-        count = float(self.counts[arm])
-        mean = float(self.sums[arm]) / count
-        if self.family == "bernoulli":
-            return bernoulli_upper(mean, level / count)
-        return mean + self.view.sigma * math.sqrt(2.0 * level / count)
-
-    def tell(self, neighbor: int) -> Vector | None:
-        """Return [tag, stamp, arm, whether an answer is wanted] to who may not know it."""
-        at = self.places[neighbor]
-        differs = self.told[at].tolist() != [self.tag, self.stamp]
-        if not differs and not self.asked[at]:
-            return None
-        return np.array([self.tag, self.stamp, self.best, differs], dtype=np.float64)
-
-    def hear(self, messages: Mapping[int, Vector]) -> None:
-        """Follow the smallest tag, in its latest word."""
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Refuse what is no word."""
         check_vectors(messages, 4)
         for j, message in messages.items():
-            _check_word(message, self.view.num_arms, j)
-        self.asked[:] = 0.0
-        for j, message in messages.items():
-            tag, stamp, arm, wants = message.tolist()
-            at = self.places[j]
-            if _is_later((tag, stamp), (self.told[at, 0], self.told[at, 1])):
-                self.told[at] = tag, stamp
-            self.asked[at] = wants
-            if not _is_later((tag, stamp), (self.tag, self.stamp)):
-                continue
-            if tag == self.own_tag:  # told by who remembers what this agent has forgotten
-                self.stamp = int(stamp) + 1
-            else:
-                self.tag, self.stamp, self.best = tag, int(stamp), int(arm)
+            check_word(message, self.registers.num_arms, j)
 
     def check_state(self, values: State) -> None:
-        """Refuse words and queues that cannot be."""
-        super().check_state(values)
+        """Refuse words and sweeps that cannot be."""
         require_count("state field stamp", values["stamp"], least=0)
-        arms = np.append(values["queue"], values["best"]).astype(np.float64)
-        check_arms(arms, self.view.num_arms, "state fields queue and best")
+        num_arms, ranks = self.registers.num_arms, values["ranks"]
+        check_arms(np.array([float(values["best"])]), num_arms, "state field best")
+        if ((ranks < 0) | (ranks > num_arms)).any():
+            raise InputError(
+                f"state field ranks is {ranks.tolist()}; ranks of {num_arms} arms are 0 to "
+                f"{num_arms}"
+            )
 
 
-def _is_later(word: tuple[float, float], than: tuple[float, float]) -> bool:
-    """Return whether a word (tag, stamp) counts more than another."""
-    return word[0] < than[0] or (word[0] == than[0] and word[1] > than[1])
+@dataclass(frozen=True)
+class LeaderWords(FieldAggregation):
+    """The leader's words, and its own pulls."""
+
+    family: str = AUTO
+    name: ClassVar[str] = "leader-words"
+    counts_pulls: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset({"random_word"})
+    machine: ClassVar[type[FieldMachine]] = LeaderWordsMachine
+    derived: ClassVar[tuple[str, ...]] = ("own_tag", "sigma", "is_binary", "uppers")
+
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return a leader's pulls and sweep, the latest word, and what neighbours were told."""
+        return {
+            "own_tag": float,
+            "sigma": float,
+            "is_binary": int,
+            "sums": sizes.arms,
+            "counts": sizes.arms,
+            "uppers": sizes.arms,
+            "ranks": whole(sizes.arms),  # of arms left in the sweep, the first one's the largest
+            "starting": int,  # whether the sweep begins with a pull of the best arm
+            "best": int,
+            "tag": float,
+            "stamp": int,
+            "told": (sizes.links, 2),  # neighbours' tags and stamps
+            "asked": sizes.links,  # who wants an answer
+        }
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return 4: tag, stamp, arm, and whether an answer is wanted."""
+        del sizes
+        return 4
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin with a sweep through all arms."""
+        s.me.own_tag = s.me.tag = uniform_of(view.random_word)
+        s.me.sigma, s.me.is_binary = view.sigma, int(self.family == "bernoulli")
+        s.me.starting = 1
+        s.ranks[1:] = np.arange(view.num_arms - 1, 0, -1)
+        s.told[:, 0] = NOTHING_HEARD
+
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Count a leader's pull, and begin another sweep where this one is over."""
+        if s.me.tag != s.me.own_tag:
+            return
+        num_arms, queued, time = s.sums.size, 0, 0.0
+        for k in range(num_arms):
+            s.sums[k] += pull[k]
+            s.counts[k] += pull[num_arms + k]
+            if pull[num_arms + k] > 0.0:
+                if s.me.starting == 1 and k == s.me.best:
+                    s.me.starting = 0
+                else:
+                    s.ranks[k] = 0
+            queued += s.ranks[k] > 0
+            time += s.counts[k]
+        if queued == 0 and s.me.starting == 0 and time > 2.0:
+            begin_sweep(s, math.log(time) + 4.0 * math.log(math.log(time)))
+
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write [tag, stamp, arm, whether an answer is wanted] to who may not know it."""
+        differs = s.told[link, 0] != s.me.tag or s.told[link, 1] != s.me.stamp
+        if not differs and s.asked[link] == 0.0:
+            return 0
+        out[0], out[1], out[2], out[3] = s.me.tag, s.me.stamp, s.me.best, differs
+        return 4
+
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        """Follow the smallest tag, in its latest word."""
+        for link in range(lengths.size):
+            s.asked[link] = 0.0
+            if lengths[link] == 0:
+                continue
+            tag, stamp = inbox[link, 0], inbox[link, 1]
+            if is_later(tag, stamp, s.told[link, 0], s.told[link, 1]):
+                s.told[link, 0], s.told[link, 1] = tag, stamp
+            s.asked[link] = inbox[link, 3]
+            if not is_later(tag, stamp, s.me.tag, s.me.stamp):
+                continue
+            if tag == s.me.own_tag:  # told by who remembers what this agent has forgotten
+                s.me.stamp = int(stamp) + 1
+            else:
+                s.me.tag, s.me.stamp, s.me.best = tag, int(stamp), int(inbox[link, 2])
+
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write the ranks of arms, as sums of one pull each."""
+        num_arms, leads = s.sums.size, s.me.tag == s.me.own_tag
+        for k in range(num_arms):
+            totals[k] = float(s.ranks[k]) if leads else 0.0
+            totals[num_arms + k] = 1.0
+        if leads and s.me.starting == 1:
+            totals[s.me.best] = num_arms + 1.0
+        totals[s.me.best] += BEST
 
 
-def _check_word(message: Vector, num_arms: int, sender: int) -> None:
+def begin_sweep(s: Any, level: float) -> None:
+    """Queue all arms that may be better than the best, and see which is the best now."""
+    num_arms, best, highest = s.sums.size, 0, -math.inf
+    for k in range(num_arms):  # the first sweep has gone through all arms
+        mean = s.sums[k] / s.counts[k]
+        if mean > highest:
+            best, highest = k, mean
+        if s.me.is_binary == 1:
+            s.uppers[k] = bernoulli_upper(mean, level / s.counts[k])
+        else:
+            s.uppers[k] = mean + s.me.sigma * math.sqrt(2.0 * level / s.counts[k])
+    least = s.sums[s.me.best] / s.counts[s.me.best]
+    s.me.starting = 0
+    for k in range(num_arms):
+        s.ranks[k] = 0
+        if s.uppers[k] > least:
+            s.ranks[k] = s.me.starting = 1
+            for other in range(num_arms):
+                is_lower = least < s.uppers[other] < s.uppers[k]
+                if is_lower or (s.uppers[other] == s.uppers[k] and other > k):
+                    s.ranks[k] += 1
+    if best != s.me.best:
+        s.me.best, s.me.stamp = best, s.me.stamp + 1
+
+
+def is_later(tag: float, stamp: float, other_tag: float, other_stamp: float) -> bool:
+    """Return whether a word counts more than another."""
+    return tag < other_tag or (tag == other_tag and stamp > other_stamp)
+
+
+def check_word(message: Vector, num_arms: int, sender: int) -> None:
+    """Refuse a message that no leader's word makes."""
     tag, stamp, _, wants = message.tolist()
     check_arms(message[2:3], num_arms, f"message from {sender}")
     if not (0.0 < tag < 1.0 and stamp >= 0.0 and stamp == math.floor(stamp) and wants in (0, 1)):
@@ -202,46 +240,24 @@ def _check_word(message: Vector, num_arms: int, sender: int) -> None:
         )
 
 
-class DPE2Team(Team):
-    """All agents, of which leaders pull and learn, and only those with news send messages."""
+@dataclass(frozen=True)
+class SweepRanks(Index):
+    """The arm that ranks highest and has no open pull, else the best arm."""
 
-    def __init__(self, agents: Sequence[DPE2Agent]) -> None:
-        self.agents, self.arms = agents, range(agents[0].view.num_arms)
-        self.best = np.array([agent.best for agent in agents])
-        self.leaders = list(range(len(agents)))
-        self.restless = set(self.leaders)  # who may have something to tell
+    family: str = AUTO
+    name: ClassVar[str] = "sweep-ranks"
+    random: ClassVar[bool] = False
+    prepare_reads: ClassVar[str] = "time"
 
-    def choose(self, words: NDArray[np.uint64]) -> Arms:
-        """Return what followers call best, and the leaders' own arms."""
-        del words
-        arms = self.best.copy()
-        for i in self.leaders:
-            arms[i] = self.agents[i].pick(0, self.arms)
-        return arms
+    @property
+    def support(self) -> Support:
+        """The rewards of the family."""
+        return family_support(self.family)
 
-    def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
-        """Let leaders learn; one that changes its mind has something to tell."""
-        for i in self.leaders:
-            leader, before = self.agents[i], self.agents[i].stamp
-            leader.learn(int(arms[i]), float(rewards[i]))
-            if leader.stamp != before:
-                self.best[i] = leader.best
-                self.restless.add(i)
-
-    def exchange(self) -> Sent:
-        """Let those exchange messages that have any; who is asked answers in the next round."""
-        sent = np.zeros(len(self.agents), dtype=np.int64)
-        inboxes: dict[int, dict[int, Vector]] = {i: {} for i in self.restless}
-        for i in sorted(self.restless):
-            agent = self.agents[i]
-            told = {j: message for j in agent.places if (message := agent.tell(j)) is not None}
-            sent[i] = len(told)
-            for j, message in told.items():
-                inboxes.setdefault(j, {})[i] = message
-        for i, inbox in inboxes.items():
-            self.agents[i].hear(inbox)
-            self.best[i] = self.agents[i].best
-        self.restless = {i for i, inbox in inboxes.items() if inbox or sent[i]}
-        if self.restless:
-            self.leaders = [i for i in self.leaders if self.agents[i].leads]
-        return Sent(sent, 4 * sent)
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        """Return the rank; an open pull has made the count larger than 1."""
+        rank = estimate.sums[arm] / max(1.0, estimate.counts[arm])
+        if estimate.counts[arm] > 1.0:
+            return BEST if rank % 1.0 == BEST else 0.0
+        return float(rank)

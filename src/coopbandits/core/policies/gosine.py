@@ -8,26 +8,28 @@ place of the other. A message is one value, the number of an arm.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.exchange import check_arms, check_vectors
+from coopbandits.core.aggregate.fields import TIME, FieldAggregation, FieldMachine, Sizes, whole
 from coopbandits.core.checks import require_count, require_flag, require_positive
-from coopbandits.core.choice import best_arm, best_arms
-from coopbandits.core.contract import LocalView, State, Vector
-from coopbandits.core.draws import uniform_of, word_at
+from coopbandits.core.contract import Estimate, LocalView, State, Vector
+from coopbandits.core.draws import signed_word, uniform_of, word_at
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Policy
-from coopbandits.core.ruled import RuledAgent
-from coopbandits.core.team import Arms, Sent, Team
+from coopbandits.core.index import Index
+from coopbandits.core.policy import Parts, Policy
 
 BLOCKING_POWER = 2
 """η: a neighbour that is blocked in phase j is blocked up to phase j^η."""
+
+NOT_HELD = 1e15
+"""Added to the count of an arm that must not be played."""
 
 
 @dataclass(frozen=True)
@@ -65,179 +67,197 @@ class GosInE(Policy):
         require_positive("constant", self.constant)
 
     @property
-    def needs(self) -> frozenset[str]:
-        """N and a random word."""
-        return frozenset({"num_agents", "random_word"})
-
-    def make_agent(self, view: LocalView) -> GosInEAgent:
-        """Return a fresh agent."""
-        return GosInEAgent(view, self)
-
-    def make_team(self, views: Sequence[LocalView]) -> GosInETeam:
-        """Return all agents, whose pulls stand in one table."""
-        return GosInETeam([self.make_agent(view) for view in views])
+    def parts(self) -> Parts:
+        """Arms that neighbours advise, and UCB on those held."""
+        return Parts(ArmAdvice(self.blocking), HeldUCB(self.constant))
 
 
-class GosInEAgent(RuledAgent):
-    """One agent: sticky arms, the one kept (`kept`) and the one on trial (`tried`)."""
+class ArmAdviceMachine(FieldMachine):
+    """An agent that checks advice."""
 
-    fields = (
-        "sums", "counts", "in_phase", "rounds", "phase", "kept", "tried", "favourite", "since",
-        "adviser", "advised", "blocked",
-    )  # fmt: skip
-    links = ("blocked",)
-
-    def __init__(self, view: LocalView, settings: GosInE) -> None:
-        super().__init__(view, settings.spelling)
-        self.blocking, self.scale = settings.blocking, settings.constant * view.sigma**2
-        arms, size = view.num_arms, -(-view.num_arms // told_agents(view, settings.name))
-        first = view.agent_id * size
-        self.sticky = frozenset((first + k) % arms for k in range(size))
-        self.kept, self.tried = (first + size) % arms, (first + size + 1) % arms
-        self.sums, self.counts = np.zeros(arms), np.zeros(arms)
-        self.in_phase = np.zeros(arms)  # pulls in this phase
-        self.rounds, self.phase = 0, 1
-        self.favourite, self.since = 0, 0  # the arm played most in a phase, and since which one
-        self.adviser, self.advised = -1, 0  # the place of who gave advice, and which; −1: nobody
-        self.blocked = np.zeros(len(self.places))  # up to which phase each neighbour is ignored
-
-    @property
-    def held(self) -> frozenset[int]:
-        """The arms that may be played."""
-        return self.sticky | {self.kept, self.tried}
-
-    def pick(self, word: int, arms: Sequence[int]) -> int:
-        """Return the held arm with the largest index."""
-        del word
-        log = math.log(1.0 + self.counts.sum())
-        return best_arm(
-            [self._index(k, log) for k in range(self.counts.size)],
-            [k for k in arms if k in self.held] or arms,
-        )
-
-    def _index(self, arm: int, log: float) -> float:
-        count = float(self.counts[arm])
-        if count == 0.0:
-            return -math.inf if self.open_pulls[arm] else math.inf  # one first pull is enough
-        width = math.sqrt(self.scale * log / (count + float(self.open_pulls[arm])))
-        return float(self.sums[arm]) / count + width
-
-    def learn(self, arm: int, reward: float) -> None:
-        """Count one own pull."""
-        self.sums[arm] += reward
-        self.counts[arm] += 1.0
-        self.in_phase[arm] += 1.0
-
-    def tell(self, neighbor: int) -> Vector | None:
-        """Return the arm played most in this phase, in its last round."""
-        del neighbor  # all are told the same
-        return np.array([float(self._most_played())]) if self._ends_phase() else None
-
-    def _ends_phase(self) -> bool:
-        return self.rounds + 1 >= self.phase**3
-
-    def _most_played(self) -> int:
-        held = sorted(self.held)
-        return held[int(self.in_phase[held].argmax())]
-
-    def hear(self, messages: Mapping[int, Vector]) -> None:
-        """End the phase in its last round; what arrives in others is late, and of no use."""
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Refuse all but numbers of arms."""
         check_vectors(messages, 1)
         for j, message in messages.items():
-            check_arms(message, self.view.num_arms, f"message from {j}")
-        if self._ends_phase():
-            self._end_phase(messages)
-        self.rounds += 1
-
-    def _end_phase(self, messages: Mapping[int, Vector]) -> None:
-        favourite = self._most_played()
-        if favourite != self.favourite:
-            self.favourite, self.since = favourite, self.phase
-        if self.blocking and self.adviser >= 0 and self._is_useless(self.advised):
-            self.blocked[self.adviser] = self.phase**BLOCKING_POWER
-        if self.in_phase[self.kept] < self.in_phase[self.tried]:
-            self.kept, self.tried = self.tried, self.kept
-        self.adviser = self._ask(messages)
-        if self.adviser >= 0:
-            self.advised = int(messages[list(self.places)[self.adviser]][0])
-            if self.advised not in self.held:
-                self.tried = self.advised
-        self.in_phase[:] = 0.0
-        self.phase += 1
-
-    def _is_useless(self, arm: int) -> bool:
-        """Return whether an arm advised a phase ago was hardly played, and not for want of time."""
-        settled = self.since <= math.ceil(self.phase / 2)
-        return settled and bool(self.counts[arm] < math.ceil(math.log(self.phase + 1) ** 2))
-
-    def _ask(self, messages: Mapping[int, Vector]) -> int:
-        """Return the place of a random neighbour that is not blocked; −1 if it was not heard."""
-        open_to = np.flatnonzero(self.blocked <= self.phase)
-        if open_to.size == 0:
-            return -1
-        uniform = uniform_of(word_at(self.view.random_word, self.phase))
-        place = int(open_to[int(uniform * open_to.size)])
-        return place if list(self.places)[place] in messages else -1
+            check_arms(message, self.registers.num_arms, f"message from {j}")
 
     def check_state(self, values: State) -> None:
         """Refuse arms, rounds and neighbours that do not exist."""
-        super().check_state(values)
         for name, least in (("rounds", 0), ("phase", 1), ("since", 0), ("adviser", -1)):
             require_count(f"state field {name}", values[name], least=least)
-        if values["adviser"] >= len(self.places):
+        if values["adviser"] >= len(self.neighbors):
             raise InputError(
-                f"state field adviser is {values['adviser']}; this agent has {len(self.places)} "
+                f"state field adviser is {values['adviser']}; this agent has {len(self.neighbors)} "
                 "neighbours, counted from 0"
             )
         names = ("kept", "tried", "favourite", "advised")
         arms = np.array([values[name] for name in names], dtype=np.float64)
-        check_arms(arms, self.view.num_arms, f"state fields {', '.join(names)}")
+        check_arms(arms, self.registers.num_arms, f"state fields {', '.join(names)}")
 
 
-class GosInETeam(Team):
-    """All agents: choices are made in arrays, and the agents themselves end the phases."""
+@dataclass(frozen=True)
+class ArmAdvice(FieldAggregation):
+    """Own pulls, and which arms are held: sticky ones, the one kept and the one on trial."""
 
-    def __init__(self, agents: Sequence[GosInEAgent]) -> None:
-        self.agents, self.scale = agents, agents[0].scale
-        shape = (len(agents), agents[0].view.num_arms)
-        self.rows, self.rounds = np.arange(len(agents)), 0
-        self.sums, self.counts, self.in_phase = (np.zeros(shape) for _ in range(3))
-        for i, agent in enumerate(agents):  # theirs are rows of these tables from now on
-            agent.sums, agent.counts = self.sums[i], self.counts[i]
-            agent.in_phase = self.in_phase[i]
-        self._look()
+    blocking: bool = False
+    name: ClassVar[str] = "arm-advice"
+    counts_pulls: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset({"num_agents", "random_word"})
+    machine: ClassVar[type[FieldMachine]] = ArmAdviceMachine
+    derived: ClassVar[tuple[str, ...]] = ("sticky", "word", "blocks")
 
-    def _look(self) -> None:
-        """See who holds what."""
-        self.held = np.zeros(self.counts.shape, dtype=np.bool_)
-        for row, agent in zip(self.held, self.agents, strict=True):
-            row[sorted(agent.held)] = True
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return own pulls, the arms held, the phase, and what became of advice."""
+        return {
+            "sums": sizes.arms,
+            "counts": sizes.arms,
+            "in_phase": sizes.arms,  # pulls in this phase
+            "sticky": whole(sizes.arms),
+            "kept": int,
+            "tried": int,
+            "rounds": int,
+            "phase": int,
+            "favourite": int,  # the arm played most in a phase, and since which one
+            "since": int,
+            "adviser": int,  # the link over which advice came, −1 for none, and which
+            "advised": int,
+            "blocked": sizes.links,  # up to which phase each neighbour is ignored
+            "word": int,
+            "blocks": int,
+        }
 
-    def choose(self, words: NDArray[np.uint64]) -> Arms:
-        """Return the held arm with the largest index."""
-        del words
-        level = self.scale * math.log(1.0 + self.rounds)
-        known = np.maximum(1.0, self.counts)
-        values = np.where(self.counts > 0.0, self.sums / known + np.sqrt(level / known), np.inf)
-        return best_arms(np.where(self.held, values, -np.inf))
+    def message_width(self, sizes: Sizes) -> int:
+        """Return 1: an arm."""
+        del sizes
+        return 1
 
-    def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
-        """Count the pulls."""
-        self.sums[self.rows, arms] += rewards
-        self.counts[self.rows, arms] += 1.0
-        self.in_phase[self.rows, arms] += 1.0
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin with the sticky arms, and the two behind them."""
+        size = -(-view.num_arms // told_agents(view, "gosine"))
+        first = view.agent_id * size
+        for k in range(first, first + size):
+            s.sticky[k % view.num_arms] = 1
+        s.me.kept = (first + size) % view.num_arms
+        s.me.tried = (first + size + 1) % view.num_arms
+        s.me.phase, s.me.adviser = 1, -1
+        s.me.word, s.me.blocks = signed_word(view.random_word), int(self.blocking)
 
-    def exchange(self) -> Sent:
-        """End the phase in its last round, as all agents do."""
-        sent = np.zeros(len(self.agents), dtype=np.int64)
-        if self.rounds + 1 >= self.agents[0].phase ** 3:
-            for agent in self.agents:
-                agent.rounds = self.rounds
-            told = [agent.tell(-1) for agent in self.agents]
-            for i, agent in enumerate(self.agents):
-                heard = {j: told[j] for j in agent.places}
-                agent.hear(heard)  # type: ignore[arg-type]  # all tell something now
-                sent[i] = len(heard)
-            self._look()
-        self.rounds += 1
-        return Sent(sent, sent)
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Count one own pull."""
+        num_arms = s.sums.size
+        rows.add(s.sums, pull[:num_arms])
+        rows.add(s.counts, pull[num_arms:])
+        rows.add(s.in_phase, pull[num_arms:])
+
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write the arm played most in this phase, in its last round."""
+        if not ends_phase(s):
+            return 0
+        out[0] = most_played(s)
+        return 1
+
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        """End the phase in its last round; what arrives in others is late, and of no use."""
+        if ends_phase(s):
+            end_phase(s, inbox, lengths)
+        s.me.rounds += 1
+
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write own sums and counts; arms that are not held have huge counts."""
+        num_arms = s.sums.size
+        rows.copy(totals[:num_arms], s.sums)
+        rows.copy(totals[num_arms:], s.counts)
+        about[TIME] = max(1.0, rows.total(s.counts))
+        for k in range(num_arms):
+            if not holds(s, k):
+                totals[num_arms + k] += NOT_HELD
+
+
+def holds(s: Any, arm: int) -> bool:
+    """Return whether an arm may be played."""
+    return bool(s.sticky[arm] == 1 or arm == s.me.kept or arm == s.me.tried)
+
+
+def ends_phase(s: Any) -> bool:
+    """Return whether this is the last round of a phase."""
+    return bool(s.me.rounds + 1 >= s.me.phase**3)
+
+
+def most_played(s: Any) -> int:
+    """Return the arm held that was played most in this phase."""
+    found, most = 0, -1.0
+    for k in range(s.in_phase.size):
+        if s.in_phase[k] > most and holds(s, k):
+            found, most = k, s.in_phase[k]
+    return found
+
+
+def end_phase(s: Any, inbox: Any, lengths: Any) -> None:
+    """Keep the better one of the two arms, block an adviser, and ask another."""
+    favourite = most_played(s)
+    if favourite != s.me.favourite:
+        s.me.favourite, s.me.since = favourite, s.me.phase
+    if s.me.blocks == 1 and s.me.adviser >= 0 and is_useless(s):
+        s.blocked[s.me.adviser] = float(s.me.phase**BLOCKING_POWER)
+    if s.in_phase[s.me.kept] < s.in_phase[s.me.tried]:
+        s.me.kept, s.me.tried = s.me.tried, s.me.kept
+    s.me.adviser = ask(s, lengths)
+    if s.me.adviser >= 0:
+        s.me.advised = int(inbox[s.me.adviser, 0])
+        if not holds(s, s.me.advised):
+            s.me.tried = s.me.advised
+    rows.fill(s.in_phase, 0.0)
+    s.me.phase += 1
+
+
+def is_useless(s: Any) -> bool:
+    """Return whether the arm advised a phase ago was hardly played, and not for want of time."""
+    settled = s.me.since <= math.ceil(s.me.phase / 2)
+    return bool(settled and s.counts[s.me.advised] < math.ceil(math.log(s.me.phase + 1) ** 2))
+
+
+def ask(s: Any, lengths: Any) -> int:
+    """Return the link to a random neighbour that is not blocked; −1 if it was not heard."""
+    open_to = 0
+    for link in range(lengths.size):
+        open_to += s.blocked[link] <= s.me.phase
+    place = int(uniform_of(word_at(s.me.word, s.me.phase)) * open_to)
+    for link in range(lengths.size):
+        if s.blocked[link] <= s.me.phase:
+            if place == 0:
+                return link if lengths[link] > 0 else -1
+            place -= 1
+    return -1
+
+
+@dataclass(frozen=True)
+class HeldUCB(Index):
+    """UCB on the arms held."""
+
+    constant: float = 16.0
+    name: ClassVar[str] = "held-ucb"
+    random: ClassVar[bool] = False
+    prepare_reads: ClassVar[str] = "time"
+
+    def numbers(self, view: LocalView) -> tuple[float, ...]:
+        """Return B σ²."""
+        return (self.constant * view.sigma**2,)
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        """Compute B σ² ln(t + 1)."""
+        scratch[0] = numbers[0] * math.log(1.0 + estimate.time)
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        """Return the upper bound."""
+        count = estimate.counts[arm]
+        if count >= NOT_HELD:
+            return -1e300
+        if count <= 0.0:
+            return math.inf
+        return float(estimate.sums[arm] / count + math.sqrt(scratch[0] / count))

@@ -10,25 +10,27 @@ values as hold them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine, Sizes, whole
 from coopbandits.core.checks import require_count, require_number, require_positive
-from coopbandits.core.contract import LocalView, State, Vector
+from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.core.links import Links
-from coopbandits.core.policy import Policy
-from coopbandits.core.ruled import RuledAgent
-from coopbandits.core.team import Arms, Sent, Team
+from coopbandits.core.index import Index
+from coopbandits.core.policy import Parts, Policy
 
 BITS = 52
 """Flags in one value: whole numbers up to 2^53 are exact."""
+
+OUT = 1e15
+"""Added to the count of an arm that is out."""
 
 
 @dataclass(frozen=True)
@@ -71,123 +73,131 @@ class GSE(Policy):
             require_positive("spread", self.spread)
 
     @property
-    def needs(self) -> frozenset[str]:
-        """N."""
-        return frozenset({"num_agents"})
-
-    def make_agent(self, view: LocalView) -> GSEAgent:
-        """Return a fresh agent."""
-        return GSEAgent(view, self)
-
-    def make_team(self, views: Sequence[LocalView]) -> GSETeam:
-        """Return all agents in arrays."""
-        return GSETeam(views, self.make_agent(views[0]))
+    def parts(self) -> Parts:
+        """Means tracked together, and turns among the arms left."""
+        return Parts(RuledOut(self.horizon, self.up, self.spread), LeastPulled())
 
 
-class GSEAgent(RuledAgent):
-    """One agent: own sums, the means it tracks, and which arms are out."""
+class RuledOutMachine(FieldMachine):
+    """An agent that checks flags."""
 
-    fields = ("sums", "counts", "means", "tracked", "out")
-
-    def __init__(self, view: LocalView, settings: GSE) -> None:
-        super().__init__(view, settings.spelling)
-        arms = view.num_arms
-        self.num_agents = told_agents(view, settings.name)
-        log = math.log(settings.horizon)
-        spread = float(self.num_agents if settings.spread is None else settings.spread)
-        self.level = 4.0 * view.sigma**2 * log
-        self.burn_in = arms * log / settings.up
-        self.bias = spread * log / settings.up + math.sqrt(self.num_agents)
-        self.sums, self.counts = np.zeros(arms), np.zeros(arms)
-        self.means, self.tracked = np.zeros(arms), np.zeros(arms)
-        self.out = np.zeros(arms, dtype=np.bool_)
-
-    def pick(self, word: int, arms: Sequence[int]) -> int:
-        """Return the arm pulled least of those left; among equals the lowest."""
-        del word
-        left = [k for k in arms if not self.out[k]] or list(arms)
-        return min(left, key=lambda k: self.counts[k] + self.open_pulls[k])
-
-    def learn(self, arm: int, reward: float) -> None:
-        """Count one own pull."""
-        self.sums[arm] += reward
-        self.counts[arm] += 1.0
-
-    def tell(self, neighbor: int) -> Vector | None:
-        """Return [z | flags]."""
-        del neighbor  # all are told the same
-        return np.concatenate([self.tracked, pack(self.out)])
-
-    def hear(self, messages: Mapping[int, Vector]) -> None:
-        """Average with who was heard, add what the own means changed by, and rule arms out."""
-        arms = self.out.size
-        check_vectors(messages, arms + flag_values(arms))
-        told = {j: unpack(message[arms:], arms, j) for j, message in messages.items()}
-        means = self.sums / np.maximum(1.0, self.counts)
-        pulled = sum((m[:arms] - self.tracked for m in messages.values()), np.zeros(arms))
-        self.tracked = self.tracked + pulled / self.num_agents + means - self.means
-        self.means = means
-        out = self.out | self.hopeless(self.counts, self.tracked)
-        for flags in told.values():
-            out |= flags
-        if out.all():
-            out[int(self.tracked.argmax())] = False
-        self.out = out
-
-    def hopeless(self, counts: Vector, tracked: Vector) -> NDArray[np.bool_]:
-        """Return which arms lie below another by more than both are uncertain."""
-        known = self.num_agents * np.maximum(counts - self.burn_in, 1.0)
-        width = np.sqrt(self.level / known) + self.bias / known
-        best = (tracked - width).max(axis=-1, keepdims=True)
-        found: NDArray[np.bool_] = tracked + width < best
-        return found
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Refuse flags that are no bits."""
+        num_arms = self.registers.num_arms
+        check_vectors(messages, num_arms + flag_values(num_arms))
+        for j, message in messages.items():
+            flags = message[num_arms:]
+            if not ((flags >= 0.0) & (flags < 2.0**BITS) & (flags == np.floor(flags))).all():
+                raise InputError(
+                    f"message from {j} has flags {flags.tolist()}; they are whole numbers below "
+                    f"2^{BITS}"
+                )
 
     def check_state(self, values: State) -> None:
         """Refuse counts that cannot be, and a state in which no arm is left."""
-        super().check_state(values)
         if (values["counts"] < 0.0).any():
             raise InputError("state field counts has counts below 0; counts are never negative")
         if values["out"].all():
             raise InputError("state field out leaves no arm; one is always left")
 
 
-class GSETeam(Team):
-    """All agents in arrays; `one` of them knows the widths, which are the same for all."""
+@dataclass(frozen=True)
+class RuledOut(FieldAggregation):
+    """Own pulls, the means tracked together, and which arms are out."""
 
-    def __init__(self, views: Sequence[LocalView], one: GSEAgent) -> None:
-        shape = (len(views), one.out.size)
-        self.one, self.links, self.rows = one, Links(views), np.arange(len(views))
-        self.sums, self.counts = np.zeros(shape), np.zeros(shape)
-        self.means, self.tracked = np.zeros(shape), np.zeros(shape)
-        self.out = np.zeros(shape, dtype=np.bool_)
+    horizon: int
+    up: float = 1.0
+    spread: float | None = None
+    name: ClassVar[str] = "ruled-out"
+    counts_pulls: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
+    machine: ClassVar[type[FieldMachine]] = RuledOutMachine
+    derived: ClassVar[tuple[str, ...]] = ("num_agents", "level", "burn_in", "bias")
 
-    def choose(self, words: NDArray[np.uint64]) -> Arms:
-        """Return the arm pulled least of those left; among equals the lowest."""
-        del words
-        found: Arms = np.where(self.out, np.inf, self.counts).argmin(axis=1)
-        return found
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return own pulls and means, z, and flags."""
+        return {
+            "sums": sizes.arms,
+            "counts": sizes.arms,
+            "means": sizes.arms,
+            "tracked": sizes.arms,  # z
+            "out": whole(sizes.arms),
+            "num_agents": float,
+            "level": float,
+            "burn_in": float,
+            "bias": float,
+        }
 
-    def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
-        """Count the pulls."""
-        self.sums[self.rows, arms] += rewards
-        self.counts[self.rows, arms] += 1.0
+    def message_width(self, sizes: Sizes) -> int:
+        """Return the size of z and of flags."""
+        return sizes.arms + flag_values(sizes.arms)
 
-    def exchange(self) -> Sent:
-        """Average, add what the own means changed by, and rule arms out."""
-        means = self.sums / np.maximum(1.0, self.counts)
-        before, links = self.tracked, self.links
-        self.tracked = before + means - self.means
-        told = np.zeros_like(self.out)
-        if links.senders.size:
-            pulled = links.joined(np.add, before[links.senders] - before[links.receivers])
-            self.tracked = before + pulled / self.one.num_agents + means - self.means
-            told = links.joined(np.logical_or, self.out[links.senders])
-        self.means = means
-        self.out |= told | self.one.hopeless(self.counts, self.tracked)
-        for i in np.flatnonzero(self.out.all(axis=1)).tolist():
-            self.out[i, int(self.tracked[i].argmax())] = False
-        size = self.out.shape[1] + flag_values(self.out.shape[1])
-        return Sent(links.degrees, size * links.degrees)
+    def start(self, s: Any, view: LocalView) -> None:
+        """Work out what widths are made of."""
+        num_agents, log = told_agents(view, "gse"), math.log(self.horizon)
+        spread = float(num_agents if self.spread is None else self.spread)
+        s.me.num_agents = float(num_agents)
+        s.me.level = 4.0 * view.sigma**2 * log
+        s.me.burn_in = view.num_arms * log / self.up
+        s.me.bias = spread * log / self.up + math.sqrt(num_agents)
+
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Count one own pull."""
+        num_arms = s.sums.size
+        rows.add(s.sums, pull[:num_arms])
+        rows.add(s.counts, pull[num_arms:])
+
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write [z | flags]."""
+        num_arms = s.tracked.size
+        rows.copy(out[:num_arms], s.tracked)
+        return int(num_arms + write_flags(s.out, out[num_arms:]))
+
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        """Average with who was heard, add what the own means changed by, and rule arms out."""
+        num_arms = s.tracked.size
+        for k in range(num_arms):
+            pulled, mean = 0.0, s.sums[k] / max(1.0, s.counts[k])
+            for link in range(lengths.size):
+                if lengths[link] > 0:
+                    pulled += inbox[link, k] - s.tracked[k]
+                    if has_flag(inbox[link, num_arms:], k):
+                        s.out[k] = 1
+            s.tracked[k] = s.tracked[k] + pulled / s.me.num_agents + mean - s.means[k]
+            s.means[k] = mean
+        rule_out(s)
+
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write own sums and counts; arms that are out have huge counts."""
+        num_arms = s.sums.size
+        rows.copy(totals[:num_arms], s.sums)
+        for k in range(num_arms):
+            totals[num_arms + k] = s.counts[k] + OUT * s.out[k]
+
+
+def rule_out(s: Any) -> None:
+    """Rule out arms that lie below another by more than both are uncertain."""
+    num_arms, highest, left, last = s.tracked.size, -math.inf, 0, 0
+    for k in range(num_arms):
+        highest = max(highest, s.tracked[k] - width_of(s, k))
+        if s.tracked[k] > s.tracked[last]:
+            last = k
+    for k in range(num_arms):
+        if s.tracked[k] + width_of(s, k) < highest:
+            s.out[k] = 1
+        left += s.out[k] == 0
+    if left == 0:
+        s.out[last] = 0
+
+
+def width_of(s: Any, arm: int) -> float:
+    """Return how uncertain z is."""
+    known = s.me.num_agents * max(s.counts[arm] - s.me.burn_in, 1.0)
+    return float(math.sqrt(s.me.level / known) + s.me.bias / known)
 
 
 def flag_values(arms: int) -> int:
@@ -195,21 +205,32 @@ def flag_values(arms: int) -> int:
     return -(-arms // BITS)
 
 
-def pack(flags: NDArray[np.bool_]) -> Vector:
-    """Return flags as bits of whole numbers."""
-    padded = np.zeros(flag_values(flags.size) * BITS)
-    padded[: flags.size] = flags
-    packed: Vector = padded.reshape(-1, BITS) @ 2.0 ** np.arange(BITS)
-    return packed
+def write_flags(flags: Any, out: Any) -> int:
+    """Write flags as bits of whole numbers; return how many of these."""
+    values, bit = 0, 1.0
+    for k in range(flags.size):
+        if k % BITS == 0:
+            out[values], bit = 0.0, 1.0
+            values += 1
+        out[values - 1] += bit * flags[k]
+        bit *= 2.0
+    return values
 
 
-def unpack(values: Vector, arms: int, sender: int) -> NDArray[np.bool_]:
-    """Return the flags that whole numbers hold, or refuse what holds none."""
-    if not ((values >= 0.0) & (values < 2.0**BITS) & (values == np.floor(values))).all():
-        raise InputError(
-            f"message from {sender} has flags {values.tolist()}; they are whole numbers below "
-            f"2^{BITS}"
-        )
-    bits = values.astype(np.int64)[:, None] >> np.arange(BITS) & 1
-    flags: NDArray[np.bool_] = bits.ravel()[:arms].astype(np.bool_)
-    return flags
+def has_flag(values: Any, arm: int) -> bool:
+    """Return whether whole numbers hold the flag of an arm."""
+    return bool(math.floor(values[arm // BITS] / 2.0 ** (arm % BITS)) % 2 == 1)
+
+
+@dataclass(frozen=True)
+class LeastPulled(Index):
+    """The arm pulled least of those left; among equals the lowest."""
+
+    name: ClassVar[str] = "least-pulled"
+    random: ClassVar[bool] = False
+    prepare_reads: ClassVar[str] = "time"
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        """Return the count, less than nothing."""
+        return -float(estimate.counts[arm])

@@ -417,9 +417,11 @@ def _expect_totals(told: Vector, observed: Vector, sentence: str) -> None:
 
 
 def _counts_for_ever(trial: Trial) -> bool:
-    """Whether a policy is made of parts, and no pull counts less as time passes."""
+    """Whether a policy is made of parts that count pulls, none less as time passes."""
     parts = trial.policy.parts
     if parts is None or not trial.policy.plays_parts:
+        return False
+    if not declared(trial, "counts_pulls"):
         return False
     if parts.statistic.registers(trial.num_arms).decay != 1.0:
         return False
