@@ -58,7 +58,7 @@ class Fleet(World):
     def play(self, rounds: int = 40) -> None:
         for _ in range(rounds):
             for agent in self.graph:
-                tick = self.machine(agent).clock
+                tick = self.machine(agent).state.me.clock if hasattr(self.machine(agent), "state") else self.machine(agent).clock
                 word, reward = next(self.words) * 0x9E3779B97F4A7C15 % 2**64, 0.5
                 arm = self.pull(agent, word, reward)
                 assert arm is not None

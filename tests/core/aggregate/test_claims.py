@@ -280,7 +280,7 @@ def test_rounds_of_a_faster_past_are_still_believed() -> None:
     ("spec", "place"),
     [
         (TreeSums(discount=0.9), 4 + 6),
-        (PullMixing(discount=0.9), 4),
+        (PullMixing(discount=0.9), -1),
         (RunningConsensus(discount=0.9), 4),
     ],
     ids=lambda part: getattr(part, "spelling", ""),

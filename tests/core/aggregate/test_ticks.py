@@ -56,7 +56,7 @@ class Town:
             )
             for view in told
         ]
-        self.agents = [spec.make(view, ArmSums().registers(2)) for view in self.views]
+        self.agents = [machine(spec, view) for view in self.views]
         self.ahead = ahead or [0] * len(self.agents)
         self.now, self.pulls = 10 * HALF_LIFE, list[Pull]()
         self.step(ticks=0)

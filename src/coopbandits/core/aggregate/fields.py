@@ -152,6 +152,10 @@ class FieldAggregation(Aggregation):
     stamped : bool
         Whether messages end in a stamp where pulls are discounted, because agents may have come to
         different rounds.
+    converts : bool
+        Whether neighbours' values replace own ones in part, so that an agent by quite another clock
+        is not listened to: if one end of a link took the other's values for older than they are,
+        all would forget a bit in every round.
 
     Notes
     -----
@@ -168,6 +172,7 @@ class FieldAggregation(Aggregation):
     shared: ClassVar[str] = ""
     machine_only: str = ""
     stamped: ClassVar[bool] = True
+    converts: ClassVar[bool] = False
 
     @abstractmethod
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
@@ -231,8 +236,9 @@ class FieldAggregation(Aggregation):
                     "discount pulls; write them, or leave the discount out"
                 )
             message, receive = discounted(
-                found["message"], found["receive"], kind.age, kind.age_message, self.stamped
-            )
+                found["message"], found["receive"], kind.age, kind.age_message,
+                is_stamped=self.stamped, converts=self.converts,
+            )  # fmt: skip
             found["message"], found["receive"] = message, receive
         return found
 
@@ -364,7 +370,7 @@ class FieldMachine(ContextMachine):
         if time < 0.0:
             time = max(self.spec.least_time, -time * float(self.registers.version(totals)))
         found = self.registers.read(totals, time=time, num_agents=num_agents, anticipation=ahead)
-        if not self.spec.certifies or self.spec.forgets:
+        if not self.spec.certifies or getattr(self.spec, "window", None) is not None:
             return found
         return found._replace(certain=self.registers.share(certain))
 
@@ -407,6 +413,8 @@ class FieldMachine(ContextMachine):
 
     def pass_time(self, tick: int) -> None:
         """Note the time at which the round ends."""
+        if not self.spec.takes_time:
+            super().pass_time(tick)
         self.state.me.tick = tick
 
     def share(self) -> Share:

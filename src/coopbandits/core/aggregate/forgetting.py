@@ -99,14 +99,18 @@ def discounted(
     receive: Callable[..., None],
     age: Callable[..., None],
     age_message: Callable[..., None],
+    *,
     is_stamped: bool,
+    converts: bool,
 ) -> tuple[Callable[..., int], Callable[..., None]]:
     """Wrap `message` and `receive` of an aggregation on fields, so that pulls are discounted.
 
     `age(s, factors, factor)` multiplies what an agent holds, and `age_message(s, message, factors,
     factor)` what a message tells: registers by `factors`, anything else that fades by `factor`.
-    Messages that are not stamped are all of the present round.
+    Messages that are not stamped are all of the present round. An aggregation that `converts` does
+    not listen to clocks that are too far off, and reads what is ahead of its own as of its own.
     """
+    furthest = 2.0 * SKEW if converts else math.inf
 
     def set_factors(s: Any, rounds: int) -> float:
         factor = float(s.me.decay ** float(rounds))
@@ -134,7 +138,9 @@ def discounted(
             if lengths[link] > 0:
                 lengths[link] -= 1
                 behind = until - int(inbox[link, lengths[link]])
-                if behind > 0:
+                if abs(behind) > furthest:
+                    lengths[link] = 0
+                elif behind > 0 or (converts and behind < 0):
                     age_message(s, inbox[link], s.factors, set_factors(s, behind))
         receive(s, inbox, lengths)
         s.me.clock = until

@@ -42,7 +42,6 @@ from coopbandits.core.aggregate.extrema import (
 )
 from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine, Sizes
 from coopbandits.core.aggregate.forgetting import check_forgetting
-from coopbandits.core.aggregate.ticks import SKEW
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
@@ -55,24 +54,6 @@ RECENT = 10.0
 
 class PullMixingMachine(FieldMachine):
     """An agent that checks what it is sent."""
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Take in what arrived, but for averages by quite another clock.
-
-        Averages are converted both ways: if one end of a link took the other's for older than they
-        are, all would forget a bit in every round. So both ends leave out the same.
-        """
-        me = self.state.me
-        if me.ticks and self.stamps:
-            check_vectors(messages, *range(2, self.most + 1))
-            latest = int(max([me.clock, *(float(message[-1]) for message in messages.values())]))
-            until = max(me.tick, min(latest, me.tick + SKEW))
-            messages = {
-                j: message
-                for j, message in messages.items()
-                if abs(message[-1] - until) <= 2 * SKEW
-            }
-        super().receive(messages)
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
         """Reject messages that no agent of this aggregation writes."""
@@ -124,6 +105,7 @@ class PullMixing(FieldAggregation):
     shared: ClassVar[str] = "mixed"
     checks_claims: ClassVar[bool] = True
     takes_time: ClassVar[bool] = True
+    converts: ClassVar[bool] = True
     machine: ClassVar[type[FieldMachine]] = PullMixingMachine
     derived: ClassVar[tuple[str, ...]] = ("moved", "degree", "born", "most_agents")
 

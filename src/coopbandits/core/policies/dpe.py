@@ -247,7 +247,7 @@ class SweepRanks(Index):
     family: str = AUTO
     name: ClassVar[str] = "sweep-ranks"
     random: ClassVar[bool] = False
-    prepare_reads: ClassVar[str] = "time"
+    prepare_reads: ClassVar[str] = "arms"
 
     @property
     def support(self) -> Support:
@@ -255,9 +255,18 @@ class SweepRanks(Index):
         return family_support(self.family)
 
     @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        """Find out whether a sweep has yet to begin, which it does with the best arm."""
+        scratch[0] = 0.0
+        for k in range(len(estimate.sums)):
+            if estimate.counts[k] == 1.0 and estimate.sums[k] > len(estimate.sums):
+                scratch[0] = 1.0
+
+    @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
         """Return the rank; an open pull has made the count larger than 1."""
         rank = estimate.sums[arm] / max(1.0, estimate.counts[arm])
-        if estimate.counts[arm] > 1.0:
-            return BEST if rank % 1.0 == BEST else 0.0
+        is_best, is_open = rank % 1.0 == BEST, estimate.counts[arm] > 1.0
+        if is_open or scratch[0] > 0.0:
+            return BEST if is_best else 0.0
         return float(rank)
