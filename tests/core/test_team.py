@@ -1,4 +1,4 @@
-"""Teams and rows: all agents of a run in arrays do what they do one by one."""
+"""Teams: all agents of a run in arrays do what they do one by one."""
 
 from __future__ import annotations
 
@@ -9,20 +9,16 @@ import pytest
 from coopbandits.core import (
     DPE2,
     GSE,
-    UCB,
     Exp3Coop,
     GosInE,
     IndependentUCB,
     LocalView,
     Policy,
-    TrackedMeans,
-    TrimmedMeans,
-    combine,
 )
 from coopbandits.core.choice import best_arm, best_arms
 from coopbandits.core.draws import words
 from coopbandits.core.links import Links
-from coopbandits.testing.checks.forms import array_form, team_form
+from coopbandits.testing.checks.forms import team_form
 from coopbandits.testing.world import Trial
 
 from .fleet import GRAPHS
@@ -36,13 +32,6 @@ TEAMS = (
     Exp3Coop(),
     Exp3Coop(hop_limit=3),
 )
-ROWS = (
-    TrackedMeans(),
-    TrackedMeans(pairs=True),
-    TrackedMeans(pairs=True, epsilon=50.0, horizon=40),
-    TrimmedMeans(),
-    TrimmedMeans(liars=0, kappa=4.0),
-)
 
 
 @pytest.mark.covering(6)
@@ -50,12 +39,6 @@ ROWS = (
 def test_a_team_plays_what_agents_play(policy: Policy) -> None:
     """Through five phases of GosInE, and until GSE has ruled arms out."""
     team_form(Trial(policy, 4, 70, 1))
-
-
-@pytest.mark.covering(3)
-@pytest.mark.parametrize("aggregation", ROWS, ids=lambda one: one.spelling)
-def test_rows_tell_what_machines_tell(aggregation: TrackedMeans | TrimmedMeans) -> None:
-    array_form(Trial(combine(aggregation, UCB(0.5)), 3, 25, 2))
 
 
 def test_agents_of_the_team_of_gse_keep_one_arm() -> None:

@@ -1,4 +1,4 @@
-"""Rivals in array form: teams and aggregations of means play what the reference engine plays."""
+"""Rivals as teams play what the reference engine plays."""
 
 from __future__ import annotations
 
@@ -35,12 +35,6 @@ POLICIES = (
     cb.Exp3Coop(),
     cb.Exp3Coop(hop_limit=0, eta=0.3),
     cb.Exp3Coop(hop_limit=3),
-    cb.DecUCB(),
-    cb.DecKLUCB("bernoulli"),
-    cb.GossipUCB(constant=0.1),
-    cb.ResilientUCB(),
-    cb.ResilientUCB(liars=0, kappa=4.0, constant=1.0),
-    cb.combine(cb.TrackedMeans(), cb.EpsilonGreedy()),  # some agents are silent for long
 )
 
 
@@ -79,20 +73,9 @@ class Lazy(cb.GSE):
         return cb.GosInE().make_agent(view)
 
 
-@dataclass(frozen=True)
-class Deaf(cb.TrackedMeans):
-    """So does an aggregation with machines of its own."""
-
-    def make(self, view: cb.LocalView, registers: cb.Registers) -> Any:
-        return cb.LocalSums().make(view, registers)
-
-
 def test_an_array_form_is_not_inherited_by_what_is_played_otherwise() -> None:
     setup = Setup(COINS, NETWORKS["cycle"], 5, recorded_rounds(5))
     assert ENGINE.obstacle(Task(setup, Lazy(horizon=5))) == "has no array form"
-    deaf = ENGINE.obstacle(Task(setup, cb.combine(Deaf(), cb.UCB())))
-    assert deaf is not None
-    assert "of aggregation" in deaf
 
 
 def test_says_what_has_no_array_form() -> None:

@@ -88,7 +88,9 @@ AGGREGATIONS = (
     cb.RunningConsensus(discount=0.9), cb.PullMixing(), cb.PullMixing(discount=0.9),
     cb.StagedMixing(), cb.StagedMixing(mixing_rounds=3, discount=0.97),
     cb.StagedMixing(values_per_message=4), cb.StagedMixing(neighbor_pulls=True),
-    cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3),
+    cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3), cb.TrimmedMeans(),
+    cb.TrimmedMeans(liars=0, kappa=4.0), cb.TrackedMeans(), cb.TrackedMeans(pairs=True),
+    cb.TrackedMeans(pairs=True, epsilon=50.0, horizon=40),
 )  # fmt: skip
 FAULTS = (
     "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",
