@@ -12,7 +12,7 @@ class Fields:
 
     machine: FieldMachine
 
-    @property
+    @property  # type: ignore[misc]  # it is one of every object
     def __class__(self) -> Any:  # for isinstance
         return type(self.machine)
 

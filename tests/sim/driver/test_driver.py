@@ -90,7 +90,8 @@ AGGREGATIONS = (
     cb.StagedMixing(values_per_message=4), cb.StagedMixing(neighbor_pulls=True),
     cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3), cb.TrimmedMeans(),
     cb.TrimmedMeans(liars=0, kappa=4.0), cb.TrackedMeans(), cb.TrackedMeans(pairs=True),
-    cb.TrackedMeans(pairs=True, epsilon=50.0, horizon=40),
+    cb.TrackedMeans(pairs=True, epsilon=50.0, horizon=40), cb.NeighborhoodSums(),
+    cb.NeighborhoodSums(exploring=True, fair=True),
 )  # fmt: skip
 FAULTS = (
     "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",
@@ -104,6 +105,22 @@ FAULTS = (
 @pytest.mark.parametrize("faults", FAULTS)
 def test_faults(aggregation: FieldAggregation, faults: str) -> None:
     compare(cb.combine(aggregation, cb.NormalDraw()), faults=faults)
+
+
+@pytest.mark.parametrize(
+    "aggregation",
+    [cb.RunningConsensus(), cb.StagedMixing(), cb.NeighborhoodSums()],
+    ids=lambda each: each.spelling,
+)
+def test_faster_equivalents_play_what_the_driver_does(
+    aggregation: FieldAggregation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = cb.combine(aggregation, cb.NormalDraw())
+    found = compare(policy)
+    monkeypatch.setattr("coopbandits.sim.cpu._equivalent", lambda task: None)
+    driven = compare(policy)
+    np.testing.assert_array_equal(found.arms, driven.arms)
+    np.testing.assert_array_equal(found.values_sent, driven.values_sent)
 
 
 @pytest.mark.covering(6)

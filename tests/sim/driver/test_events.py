@@ -29,6 +29,7 @@ class Newest(PushSum):
 
 AGGREGATIONS = (
     PushSum(), Newest(), Certain(), cb.RunningSums(), cb.TrimmedMeans(), cb.TrackedMeans(),
+    cb.NeighborhoodSums(), cb.NeighborhoodSums(exploring=True, fair=True),
 )  # fmt: skip
 CLOCKS = (
     "poisson", "poisson:ratio=10,latency=0.7,gossip=2", "poisson:gossip=0.25,latency=6",

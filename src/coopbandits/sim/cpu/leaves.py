@@ -55,7 +55,7 @@ _TWELVE, _27, _30, _31 = (
 @inner(forceinline=True)
 def word_at(key: Any, pull: int) -> Any:
     """Return one word of a tape."""
-    x = key + np.uint64(pull + 1) * _GOLDEN
+    x = np.uint64(key) + np.uint64(pull + 1) * _GOLDEN
     x = (x ^ (x >> _30)) * _MIX_1
     x = (x ^ (x >> _27)) * _MIX_2
     return x ^ (x >> _31)
