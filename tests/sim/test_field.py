@@ -85,7 +85,7 @@ def test_fewer_are_fooled_who_drop_extreme_means() -> None:
 
 def test_messages_are_counted_by_the_driver() -> None:
     """GosInE: one value over each of 40 directed links at the ends of phases 1 and 2."""
-    for engine in ("array", "reference"):
+    for engine in ("teams", "reference"):
         result = simulate(PROBLEM, NETWORK, parse_policy("gosine"), 10, engine=engine)
         assert result.meta["engines"] == [engine]
         assert int(result.values_sent.sum()) == 80
