@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate import (
-    AgentRows,
-    Aggregation,
-    Machine,
-    RowEstimates,
-    RunningConsensus,
-)
+from coopbandits.core import rows
+from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, Sizes
 from coopbandits.core.contract import Estimate, LocalView, Vector
 from coopbandits.core.index import KLUCB, Index
-from coopbandits.core.statistic import Registers
 
 
 @dataclass(frozen=True)
@@ -73,36 +65,49 @@ class OwnKLUCB(KLUCB):
 
 
 @dataclass(frozen=True)
-class OwnConsensus(Aggregation):
-    """Running consensus by another name, in array form."""
+class OwnConsensus(FieldAggregation):
+    """Running consensus by another name."""
 
     name: ClassVar[str] = "own-consensus"
     needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
+    least_time: ClassVar[float] = 1.0
 
-    def make(self, view: LocalView, registers: Registers) -> Machine:
-        """Return one agent's machine."""
-        return RunningConsensus().make(view, registers)
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Averages, and what they are averaged with."""
+        return {
+            "mixed": sizes.width,
+            "moved": sizes.width,
+            "weights": sizes.links,
+            "num_agents": float,
+        }
 
-    def make_rows(
-        self, views: Sequence[LocalView], matrix: Any, registers: Registers
-    ) -> AgentRows | None:
-        """Return all agents of a run."""
-        return ConsensusRows(len(views), matrix, registers)
+    def start(self, s: Any, view: LocalView) -> None:
+        """Note the row of P, and N."""
+        s.me.num_agents = float(view.num_agents or 1)
+        s.weights[:] = list(view.neighbor_weights.values())
 
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add an own pull."""
+        rows.add(s.mixed, pull)
 
-class ConsensusRows(AgentRows):
-    """All agents at once."""
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Tell the averages."""
+        rows.copy(out, s.mixed)
+        return out.size
 
-    def __init__(self, num_agents: int, matrix: Any, registers: Registers) -> None:
-        self.num_agents, self.matrix, self.registers = num_agents, matrix, registers
-        self.mixed = np.zeros((num_agents, registers.size))
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        """Mix."""
+        rows.copy(s.moved, s.mixed)
+        for link in range(lengths.size):
+            if lengths[link] > 0:
+                rows.add_difference(s.moved, s.weights[link], inbox[link], s.mixed)
+        rows.copy(s.mixed, s.moved)
 
-    def estimate(self) -> RowEstimates:
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
         """N times the averages."""
-        totals = self.num_agents * self.mixed
-        time = np.maximum(1.0, self.registers.version(totals))
-        return RowEstimates(totals, time, self.num_agents)
-
-    def exchange(self, pulls: Vector) -> None:
-        """Add the pulls, and mix."""
-        self.mixed = self.matrix @ (self.mixed + pulls)
+        about[AGENTS] = s.me.num_agents
+        rows.set_scaled(totals, s.me.num_agents, s.mixed)

@@ -1,63 +1,48 @@
-"""An aggregation of one's own, as machines that send messages and in array form: x = P x + y."""
+"""An aggregation of one's own, as functions on named arrays: x = P x + y."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import coopbandits as cb
+from coopbandits.core import rows
+from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, Sizes
 
 
 @dataclass(frozen=True)
-class LateConsensus(cb.Aggregation):  # as running consensus, but this round's pull comes last
+class LateConsensus(FieldAggregation):  # as running consensus, but this round's pull comes last
     name = "late-consensus"
     needs = frozenset({"num_agents"})
 
-    def make(self, view: cb.LocalView, registers: cb.Registers) -> cb.Machine:
-        return LateMachine(view, registers)
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:  # all that is remembered
+        width = sizes.width  # registers: sums and counts
+        return {"mixed": width, "new": width, "weights": sizes.links, "num_agents": float}
 
-    def make_rows(self, views: Any, matrix: Any, registers: cb.Registers) -> cb.AgentRows:
-        return LateRows(len(views), matrix, registers)
+    def start(self, s: Any, view: cb.LocalView) -> None:
+        s.weights[:] = list(view.neighbor_weights.values())
+        s.me.num_agents = float(view.num_agents or 1)
 
+    @staticmethod
+    def observe(s: Any, pull: cb.Vector) -> None:
+        rows.add(s.new, pull)
 
-class LateMachine(cb.Machine):  # one agent; enough by itself for the reference engine
-    fields = ("mixed", "new")  # all that is remembered
+    @staticmethod
+    def message(s: Any, link: int, out: cb.Vector) -> int:
+        rows.copy(out, s.mixed)
+        return out.size  # 0 for silence
 
-    def __init__(self, view: cb.LocalView, registers: cb.Registers) -> None:
-        self.view, self.registers, self.num_agents = view, registers, float(view.num_agents or 1)
-        self.mixed, self.new = registers.zeros(), registers.zeros()
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        for link in range(lengths.size):
+            if lengths[link] > 0:  # else the message was lost
+                rows.add_difference(s.new, s.weights[link], inbox[link], s.mixed)
+        rows.add(s.mixed, s.new)
+        rows.fill(s.new, 0.0)
 
-    def estimate(self) -> cb.Estimate:
-        totals = self.num_agents * self.mixed
-        time = max(1.0, self.registers.version(totals))
-        return self.registers.read(totals, time=time, num_agents=self.num_agents)
-
-    def observe(self, arm: int, reward: float) -> None:
-        self.registers.add(self.new, arm, reward)
-
-    def outgoing(self, neighbor: int) -> cb.Vector:
-        return self.mixed.copy()
-
-    def receive(self, messages: Mapping[int, cb.Vector]) -> None:
-        weights = self.view.neighbor_weights
-        gained = [weights[j] * (values - self.mixed) for j, values in messages.items()]
-        self.mixed = sum(gained, self.mixed) + self.new
-        self.new = self.registers.zeros()
-
-
-class LateRows(cb.AgentRows):  # all agents at once: optional, and far faster
-    def __init__(self, num_agents: int, matrix: Any, registers: cb.Registers) -> None:
-        self.num_agents, self.matrix, self.registers = num_agents, matrix, registers
-        self.mixed = np.zeros((num_agents, registers.size))
-
-    def estimate(self) -> cb.RowEstimates:
-        totals = self.num_agents * self.mixed
-        time = np.maximum(1.0, self.registers.version(totals))
-        return cb.RowEstimates(totals, time, self.num_agents)
-
-    def exchange(self, pulls: cb.Vector) -> None:
-        self.mixed = self.matrix @ self.mixed + pulls
+    @staticmethod
+    def estimate(s: Any, totals: cb.Vector, certain: cb.Vector, about: cb.Vector) -> None:
+        about[AGENTS] = s.me.num_agents
+        rows.set_scaled(totals, s.me.num_agents, s.mixed)
 
 
 cb.register_aggregation(LateConsensus.name, LateConsensus)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         UCB,
         UCL,
         Agent,
-        AgentRows,
         Aggregation,
         ArmSums,
         BayesUCB,
@@ -86,7 +85,6 @@ if TYPE_CHECKING:
         Registers,
         ResilientUCB,
         RobustUCB,
-        RowEstimates,
         RunningConsensus,
         RunningSums,
         ServerTotals,
@@ -179,7 +177,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "AGGREGATIONS Agent AgentRows Aggregation ArmSums BayesUCB BetaDraw CentralBatchedUCB "
+        "AGGREGATIONS Agent Aggregation ArmSums BayesUCB BetaDraw CentralBatchedUCB "
         "CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims ContextAgent "
         "CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 DecBayesUCB DecKLUCB DecTS "
         "DecUCB DelayedCentralUCB Elimination EpsilonGreedy Estimate Exp3Coop FedUCB FleetAgent "
@@ -187,7 +185,7 @@ _HOMES = {
         "IndependentTS IndependentUCB Index InflatedUCB InputError KLUCB LINEAR_INDICES "
         "LedgerSums LedgerTS LedgerUCB Liar LinTS LinUCB LinearSums LocalSums LocalView MOSS "
         "MPUCB Machine NeighborhoodSums NormalDraw Parts PermutedBuffers Policy Private "
-        "PullMixing Recommendation Registers ResilientUCB RobustUCB RowEstimates "
+        "PullMixing Recommendation Registers ResilientUCB RobustUCB "
         "RunningConsensus RunningSums ServerTotals Share Source StagedMixing Statistic TopTwo "
         "TrackedMeans TreeSums TreeTS TreeUCB TrimmedMeans Truncated UCB UCBNetwork UCL Vector "
         "at_source combine gamma_of normal_of parse_aggregation parse_index parse_policy "
@@ -231,7 +229,6 @@ __all__ = [
     "UCB",
     "UCL",
     "Agent",
-    "AgentRows",
     "Aggregation",
     "ArmSums",
     "BayesUCB",
@@ -321,7 +318,6 @@ __all__ = [
     "ResilientUCB",
     "Result",
     "RobustUCB",
-    "RowEstimates",
     "RunningConsensus",
     "RunningSums",
     "ServerTotals",

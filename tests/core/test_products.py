@@ -338,4 +338,4 @@ def test_messages_are_longer_while_agents_are_counted() -> None:
     assert TreeSums().message_size(registers, 100)[:2] == (10, 43)
     assert LedgerSums().message_size(registers, 100)[:2] == (25, 58)  # 6K + 13, 6K + 46
     assert TreeSums().message_size(FadingSums().registers(2), 100)[:2] == (12, 45)
-    assert NeighborhoodSums().message_size(FadingSums().registers(2), 100)[:2] == (3, 3)
+    assert NeighborhoodSums().message_size(FadingSums().registers(2), 100)[:2] == (6, 6)

@@ -1,4 +1,4 @@
-"""Teams and rows: all agents of a run in arrays do what they do one by one."""
+"""Teams: all agents of a run in arrays do what they do one by one."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ import numpy as np
 import pytest
 
 from coopbandits.core import (
-    UCB,
     Exp3Coop,
     IndependentUCB,
     LocalView,
     Policy,
-    TrackedMeans,
-    TrimmedMeans,
-    combine,
 )
 from coopbandits.core.choice import best_arm, best_arms
 from coopbandits.core.draws import words
 from coopbandits.core.links import Links
-from coopbandits.testing.checks.forms import array_form, team_form
+from coopbandits.testing.checks.forms import team_form
 from coopbandits.testing.world import Trial
 
 from .fleet import GRAPHS
@@ -29,25 +25,12 @@ TEAMS = (
     Exp3Coop(),
     Exp3Coop(hop_limit=3),
 )
-ROWS = (
-    TrackedMeans(),
-    TrackedMeans(pairs=True),
-    TrackedMeans(pairs=True, epsilon=50.0, horizon=40),
-    TrimmedMeans(),
-    TrimmedMeans(liars=0, kappa=4.0),
-)
 
 
 @pytest.mark.covering(6)
 @pytest.mark.parametrize("policy", TEAMS, ids=lambda policy: policy.spelling)
 def test_a_team_plays_what_agents_play(policy: Policy) -> None:
     team_form(Trial(policy, 4, 70, 1))
-
-
-@pytest.mark.covering(3)
-@pytest.mark.parametrize("aggregation", ROWS, ids=lambda one: one.spelling)
-def test_rows_tell_what_machines_tell(aggregation: TrackedMeans | TrimmedMeans) -> None:
-    array_form(Trial(combine(aggregation, UCB(0.5)), 3, 25, 2))
 
 
 def test_a_policy_of_parts_has_no_team() -> None:

@@ -13,6 +13,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.aggregate.ticks import DISCOUNT, SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
@@ -30,6 +31,10 @@ HOUR = 3600.0
 EXACT = ("flood-ts", "tree-ts")
 each = pytest.mark.parametrize("policy", [*EXACT, "gossip-ts"])
 exact = pytest.mark.parametrize("policy", EXACT)
+
+
+def clock_of(machine: Any) -> int:
+    return int(machine.state.me.clock if isinstance(machine, FieldMachine) else machine.clock)
 
 
 class Fleet(World):
@@ -58,7 +63,11 @@ class Fleet(World):
     def play(self, rounds: int = 40) -> None:
         for _ in range(rounds):
             for agent in self.graph:
-                tick = self.machine(agent).state.me.clock if hasattr(self.machine(agent), "state") else self.machine(agent).clock
+                tick = (
+                    self.machine(agent).state.me.clock
+                    if hasattr(self.machine(agent), "state")
+                    else self.machine(agent).clock
+                )
                 word, reward = next(self.words) * 0x9E3779B97F4A7C15 % 2**64, 0.5
                 arm = self.pull(agent, word, reward)
                 assert arm is not None

@@ -22,6 +22,8 @@ from typing import ClassVar
 import numpy as np
 
 import coopbandits as cb
+from coopbandits.core import rows
+from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine
 from coopbandits.network.faults.kind import Kind
 from coopbandits.problems.rewards import LOCATION_SCALE, RewardForm
 
@@ -45,9 +47,16 @@ class Lean(cb.Index):
         return estimate.sums[arm] / count + numbers[0] * math.sqrt(math.log(estimate.time) / count)
 
 
+class AveragesMachine(FieldMachine):
+    """An agent that takes averages of one agent's pulls alone."""
+
+    def check_claims(self, message, claims, now):
+        claims.check_totals(self.registers, message, 1.0, now)
+
+
 @dataclass(frozen=True)
-class Averages(cb.Aggregation):
-    """An own aggregation, with an array form, that a fleet may run."""
+class Averages(FieldAggregation):
+    """An own aggregation that a fleet may run."""
 
     name: ClassVar[str] = "averages"
     mode: ClassVar[str] = "synchronous"
@@ -55,25 +64,36 @@ class Averages(cb.Aggregation):
     checks_claims: ClassVar[bool] = True
     needs: ClassVar[frozenset] = frozenset({"num_agents"})
 
-    def make(self, view, registers):
-        return cb.RunningConsensus().make(view, registers)
+    shared: ClassVar[str] = "mixed"
+    machine: ClassVar[type] = AveragesMachine
 
-    def make_rows(self, views, matrix, registers):
-        return Rows(len(views), matrix, registers)
+    def fields(self, sizes):
+        return {"mixed": sizes.width, "moved": sizes.width, "weights": sizes.links, "agents": float}
 
+    def start(self, s, view):
+        s.me.agents, s.weights[:] = view.num_agents, list(view.neighbor_weights.values())
 
-class Rows(cb.AgentRows):
-    def __init__(self, num_agents, matrix, registers):
-        self.num_agents, self.matrix, self.registers = num_agents, matrix, registers
-        self.mixed = np.zeros((num_agents, registers.size))
+    @staticmethod
+    def observe(s, pull):
+        rows.add(s.mixed, pull)
 
-    def estimate(self):
-        totals = self.num_agents * self.mixed
-        time = np.maximum(1.0, self.registers.version(totals))
-        return cb.RowEstimates(totals, time, self.num_agents)
+    @staticmethod
+    def message(s, link, out):
+        rows.copy(out, s.mixed)
+        return out.size
 
-    def exchange(self, pulls):
-        self.mixed = self.matrix @ (self.mixed + pulls)
+    @staticmethod
+    def receive(s, inbox, lengths):
+        rows.copy(s.moved, s.mixed)
+        for link in range(lengths.size):
+            if lengths[link] > 0:
+                rows.add_difference(s.moved, s.weights[link], inbox[link], s.mixed)
+        rows.copy(s.mixed, s.moved)
+
+    @staticmethod
+    def estimate(s, totals, certain, about):
+        about[AGENTS] = s.me.agents
+        rows.set_scaled(totals, s.me.agents, s.mixed)
 
 
 @dataclass(frozen=True)
@@ -178,8 +198,7 @@ def test_the_command_line(site: Path, tmp_path: Path) -> None:
     given = ["--problem", "stairs:arms=4", "--graph", "wheel:6", "--horizon", "60", "--runs", "2"]
     run(site, tmp_path, "simulate", *policies[:-2], *given, "--out", "plain")
     plain = json.loads((tmp_path / "plain/meta.json").read_text())
-    # What we ship and what they wrote: own indices are compiled, own aggregations are arrays.
-    assert plain["engines"] == ["array", "cpu", "array"]
+    assert plain["engines"] == ["cpu", "cpu", "cpu"]
     assert plain["settings"]["policies"] == list(names[:-1])
     assert plain["settings"]["problem"]["kind"] == "stairs"
     told = run(

@@ -37,9 +37,9 @@ def task(policy: Any, clocks: str = "none") -> Task:
         ("reference", cb.DDUCB(), "none", reference),
         ("auto", Fixed(), "none", reference),
         ("cpu", Fixed(), "none", reference),
-        ("auto", cb.UCBNetwork(), "poisson", asynchronous),
-        ("cpu", cb.UCBNetwork(), "poisson", asynchronous),
-        ("reference", cb.UCBNetwork(), "poisson", asynchronous),
+        ("auto", cb.GosInE(), "poisson", asynchronous),
+        ("cpu", cb.GosInE(), "poisson", asynchronous),
+        ("reference", cb.GosInE(), "poisson", asynchronous),
     ],
 )
 def test_the_first_without_an_obstacle_plays(
@@ -51,12 +51,12 @@ def test_the_first_without_an_obstacle_plays(
 
 
 def test_names_are_those_of_the_table() -> None:
-    assert engine.NAMES == ("auto", "gpu", "cpu", "array", "reference")
+    assert engine.NAMES == ("auto", "gpu", "cpu", "teams", "reference")
     for name, module in engine.ENGINES:
         assert import_module(module).ENGINE.name == name
     with pytest.raises(
         cb.InputError,
-        match=r"engine 'tpu'.*array, auto, cpu, gpu, reference",
+        match=r"engine 'tpu'.*auto, cpu, gpu, reference, teams",
     ):
         choose("tpu", task(cb.DDUCB()))
 
@@ -134,7 +134,7 @@ def test_engines_of_one_thread_refuse_no_threads(threads: Any) -> None:
 
 
 def test_memory_grows_with_what_a_run_holds() -> None:
-    flood, plain = task(cb.FloodTS()), task(cb.DDUCB())
+    flood, plain = task(cb.FloodTS()), task(cb.CentralUCB())
     assert cpu.ENGINE.run_bytes(plain) == 4 * 2 * 100
     assert cpu.ENGINE.run_bytes(flood) == 4 * 2 * 100 + 32 * 4**2 + 16 * 4 * 9
     assert reference.ENGINE.run_bytes(plain) is None

@@ -1,4 +1,4 @@
-"""Rivals in array form: teams and aggregations of means play what the reference engine plays."""
+"""Rivals as teams play what the reference engine plays."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import networkx as nx
+import numpy as np
 import pytest
 
 import coopbandits as cb
-from coopbandits.sim.array import ENGINE
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup, recorded_rounds
-
-from .test_array import assert_same
+from coopbandits.sim.teams import ENGINE
 
 COINS = cb.BernoulliBandit([0.5, 0.8, 0.3, 0.6])
 NORMAL = cb.GaussianBandit([0.5, 1.0, 0.8], sigma=0.6)
@@ -29,12 +28,6 @@ POLICIES = (
     cb.Exp3Coop(),
     cb.Exp3Coop(hop_limit=0, eta=0.3),
     cb.Exp3Coop(hop_limit=3),
-    cb.DecUCB(),
-    cb.DecKLUCB("bernoulli"),
-    cb.GossipUCB(constant=0.1),
-    cb.ResilientUCB(),
-    cb.ResilientUCB(liars=0, kappa=4.0, constant=1.0),
-    cb.combine(cb.TrackedMeans(), cb.EpsilonGreedy()),  # some agents are silent for long
 )
 
 
@@ -45,6 +38,16 @@ def play(policy: Any, network: str, problem: cb.Problem, **changed: Any) -> cb.R
     )
 
 
+def assert_same(left: cb.Result, right: cb.Result) -> None:
+    assert set(left.dataset) == set(right.dataset)
+    for name in left.dataset:
+        one, other = left.dataset[name].values, right.dataset[name].values
+        if name in ("regret", "realized_regret"):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+        else:
+            assert np.array_equal(one, other), name
+
+
 @pytest.mark.covering(8)
 @pytest.mark.plays
 @pytest.mark.parametrize("network", NETWORKS)
@@ -53,7 +56,7 @@ def test_plays_the_same_as_the_reference_engine(policy: Any, network: str) -> No
     """Arms, values and messages in every round that is recorded."""
     problem = COINS if "bernoulli" in policy.spelling or network == "uneven" else NORMAL
     found = play(policy, network, problem, shuffle_arms=True)
-    assert found.meta["engines"] == ["array"]
+    assert found.meta["engines"] == ["teams"]
     assert_same(found, play(policy, network, problem, shuffle_arms=True, engine="reference"))
 
 
@@ -65,29 +68,18 @@ class Lazy(cb.Exp3Coop):
         return cb.IndependentUCB().make_agent(view)
 
 
-@dataclass(frozen=True)
-class Deaf(cb.TrackedMeans):
-    """So does an aggregation with machines of its own."""
-
-    def make(self, view: cb.LocalView, registers: cb.Registers) -> Any:
-        return cb.LocalSums().make(view, registers)
-
-
-def test_an_array_form_is_not_inherited_by_what_is_played_otherwise() -> None:
+def test_a_team_is_not_inherited_by_what_is_played_otherwise() -> None:
     setup = Setup(COINS, NETWORKS["cycle"], 5, recorded_rounds(5))
-    assert ENGINE.obstacle(Task(setup, Lazy())) == "has no array form"
-    deaf = ENGINE.obstacle(Task(setup, cb.combine(Deaf(), cb.UCB())))
-    assert deaf is not None
-    assert "of aggregation" in deaf
+    assert ENGINE.obstacle(Task(setup, Lazy())) == "has no team"
 
 
-def test_says_what_has_no_array_form() -> None:
+def test_says_what_has_no_team() -> None:
     setup = Setup(cb.subsets(COINS, [[0, 1], [1, 2, 3]]), NETWORKS["cycle"], 5, recorded_rounds(5))
     assert ENGINE.obstacle(Task(setup, cb.Exp3Coop())) == (
-        "has no array form for agents that may not play all arms"
+        "has no team for agents that may not play all arms"
     )
-    assert ENGINE.obstacle(Task(setup, cb.FedUCB(1.0, 5))) == "has no array form"
+    assert ENGINE.obstacle(Task(setup, cb.FedUCB(1.0, 5))) == "has no team"
     lost = Setup(
         COINS, NETWORKS["cycle"], 5, recorded_rounds(5), faults=cb.parse_faults("loss=0.1")
     )
-    assert ENGINE.obstacle(Task(lost, cb.Exp3Coop())) == ("has no array form for faults loss=0.1")
+    assert ENGINE.obstacle(Task(lost, cb.Exp3Coop())) == ("has no team for faults loss=0.1")

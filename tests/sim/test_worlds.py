@@ -92,8 +92,8 @@ def test_worlds_under_faults(policy: str) -> None:
 
 @pytest.mark.plays
 @pytest.mark.parametrize("name", ["steps", "both"])
-def test_the_array_engine_plays_worlds(name: str) -> None:
-    compare(GAUSSIAN[name], cb.combine(OwnConsensus(), cb.UCB()), "array")
+def test_custom_aggregations_play_worlds(name: str) -> None:
+    compare(GAUSSIAN[name], cb.combine(OwnConsensus(), cb.UCB()))
 
 
 @pytest.mark.slow
@@ -146,10 +146,10 @@ def test_kernels_play_subsets_as_the_reference_engine_does(policy: str) -> None:
 
 
 @pytest.mark.plays
-def test_subsets_go_with_sites_faults_and_the_array_engine() -> None:
+def test_subsets_go_with_sites_faults_and_custom_aggregations() -> None:
     world = cb.subsets(GAUSSIAN["both"], SUBSETS)
     compare(world, cb.TreeTS(), faults="loss=0.2,sleep=0.2", shuffle_arms=True)
-    compare(world, cb.combine(OwnConsensus(), cb.UCB()), "array")
+    compare(world, cb.combine(OwnConsensus(), cb.UCB()))
 
 
 def test_an_arm_that_nobody_may_play_keeps_nobody_waiting() -> None:

@@ -38,9 +38,3 @@ def test_an_example_is_short(name: str, most: int) -> None:
     part, _, use = text.partition("@dataclass")[2].partition("cb.register_")
     assert len([line for line in part.splitlines() if line.strip()]) <= most
     assert "cb.check_policy(" in use and "cb.simulate(" in use
-
-
-def test_an_aggregation_without_array_form_takes_thirty_lines() -> None:
-    text = (EXAMPLES / "own_aggregation.py").read_text()
-    part = text.partition("@dataclass")[2].partition("class LateRows")[0]
-    assert len([line for line in part.splitlines() if line.strip()]) <= 30

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import (
         AGGREGATIONS,
-        AgentRows,
         Aggregation,
         CentralTotals,
         Controller,
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
         NeighborhoodSums,
         PermutedBuffers,
         PullMixing,
-        RowEstimates,
         RunningConsensus,
         RunningSums,
         ServerTotals,
@@ -122,9 +120,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "aggregate": (
-        "AGGREGATIONS AgentRows Aggregation CentralTotals Controller FloodedPulls FloodedTotals "
+        "AGGREGATIONS Aggregation CentralTotals Controller FloodedPulls FloodedTotals "
         "LedgerSums LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
-        "RowEstimates RunningConsensus RunningSums ServerTotals StagedMixing TrackedMeans "
+        "RunningConsensus RunningSums ServerTotals StagedMixing TrackedMeans "
         "TreeSums TrimmedMeans"
     ),
     "aggregate.claims": "Claims",
@@ -169,7 +167,6 @@ __all__ = [
     "UCB",
     "UCL",
     "Agent",
-    "AgentRows",
     "Aggregation",
     "AnyPolicy",
     "ArmSums",
@@ -234,7 +231,6 @@ __all__ = [
     "Registers",
     "ResilientUCB",
     "RobustUCB",
-    "RowEstimates",
     "RunningConsensus",
     "RunningSums",
     "ServerTotals",

@@ -69,6 +69,16 @@ def lower(row: Row, other: Row) -> None:
     row[:] = [min(pair) for pair in zip(row.tolist(), other.tolist(), strict=True)]
 
 
+def lift(row: Row, other: Row) -> None:
+    """Keep the larger one of every two numbers."""
+    np.maximum(row, other, out=row)
+
+
+def sort(row: Row) -> None:
+    """Put all numbers in ascending order."""
+    row.sort()
+
+
 def total(row: Row) -> Any:
     """Return the sum, added up from the first number to the last."""
     return sum(row.tolist())

@@ -21,7 +21,7 @@ REFERENCE = "reference"
 ENGINES = (
     (GPU, "coopbandits.sim.gpu"),
     ("cpu", "coopbandits.sim.cpu"),
-    ("array", "coopbandits.sim.array"),
+    ("teams", "coopbandits.sim.teams"),
     (REFERENCE, "coopbandits.sim.asynchronous"),
     (REFERENCE, "coopbandits.sim.reference"),
 )

@@ -1,8 +1,9 @@
-"""Teams in the array engine: all agents of all runs at once, with a rule of their own."""
+"""The engine of teams: all agents of all runs at once, with a rule of their own, in arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import cast
 
@@ -12,23 +13,52 @@ from coopbandits.core.contract import LocalView, Vector
 from coopbandits.core.policy import Policy
 from coopbandits.core.team import Arms, Team
 from coopbandits.problems.tables import OWN_GAP
+from coopbandits.sim.engine import Engine, one_thread
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.reference import CHUNK, local_views
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
 
-def obstacle(task: Task) -> str | None:
-    """Return why a policy without parts cannot be played as a team, or None."""
-    is_beside = speaks_for(task.policy, "make_team", "make_agent")
-    if not is_beside or make_team(task, range(1)) is None:
-        return "has no array form"
-    if task.tables.allowed is not None:
-        return "has no array form for agents that may not play all arms"
-    return None
+class TeamsEngine:
+    """Plays policies that have a team, where nothing goes wrong."""
+
+    name = "teams"
+
+    def obstacle(self, task: Task) -> str | None:
+        """Return why a task cannot be played as a team, or None."""
+        if task.policy.central or task.policy.parts is not None:
+            return "has no team"
+        if task.clocks is not None:
+            return "has no team on own clocks"
+        if task.faults:
+            return f"has no team for faults {task.faults.spelling}"
+        if not speaks_for(task.policy, "make_team", "make_agent"):
+            return "has no team"
+        if make_team(task, range(1)) is None:
+            return "has no team"
+        if task.tables.allowed is not None:
+            return "has no team for agents that may not play all arms"
+        return None
+
+    def run_bytes(self, task: Task) -> int:
+        """Return the bytes of agents, their tapes, and tables of shuffled arms."""
+        table = task.tables.rows.nbytes if task.shuffle_arms else 0
+        return task.network.num_agents * (100 * task.problem.num_arms + 32 * CHUNK) + table
+
+    def session(self, threads: int | None) -> AbstractContextManager[None]:
+        """Use one thread."""
+        return one_thread(threads)
+
+    def play(self, task: Task, runs: range, tick: Tick) -> Record:
+        """Play some runs together."""
+        return play(task, runs, tick)
+
+
+ENGINE: Engine = TeamsEngine()
 
 
 def speaks_for(thing: object, form: str, original: str) -> bool:
-    """Return whether an array form is of the class that says what is played one by one.
+    """Return whether a team is of the class that says what is played one by one.
 
     A subclass that changes the one inherits the other, which no longer goes with it.
     """

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import InputError, UCBNetwork
+from coopbandits.core import InputError, LinUCB, UCBNetwork, combine
 from coopbandits.core.aggregate import NeighborhoodSums
+from coopbandits.core.aggregate.neighborhood import MOST_PULLS
 
 from ..fleet import machine, make_agent, one_view, through_json  # as in test_local
 
@@ -50,6 +51,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "half an arm": ([0.5, 1.0], r"arm 0\.5"),
     "infinite reward": ([0.0, math.inf], r"\b2\b.*finite"),
     "nan": ([math.nan, 1.0], r"\b2\b.*finite"),
+    "many": ([0.0, 1.0] * (MOST_PULLS + 1), r"\b2\b.*33.*32"),
 }
 
 
@@ -75,16 +77,17 @@ def test_state_goes_through_json_with_any_number_of_pulls(pulls: int) -> None:
     assert (other.outgoing(1) is None) == (pulls == 0)
 
 
+REST = [[0.0, 0.0]] * (MOST_PULLS - 1)
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "width": (
         lambda s: s.update(news=[[1.0, 2.0, 3.0]]),
-        r"news.*\(1, 3\).*\(1, 2\)",
+        r"news.*\(1, 3\).*\(32, 2\)",
     ),
-    "flat": (lambda s: s.update(news=[1.0, 2.0]), r"news.*\(2,\).*\(2, 2\)"),
-    "number": (lambda s: s.update(news=1.0), r"news.*\(\).*\(2,\)"),
-    "no columns": (lambda s: s.update(news=[[], []]), r"news.*\(2, 0\).*\(2, 2\)"),
-    "arm": (lambda s: s.update(news=[[5.0, 2.0]]), "news.*arm 5"),
-    "reward": (lambda s: s.update(news=[[0.0, math.nan]]), "news"),
+    "flat": (lambda s: s.update(news=[1.0, 2.0]), r"news.*\(2,\).*\(32, 2\)"),
+    "number": (lambda s: s.update(news=1.0), r"news.*\(\).*\(32, 2\)"),
+    "arm": (lambda s: s.update(news=[[5.0, 2.0], *REST]), "news.*arm 5"),
+    "reward": (lambda s: s.update(news=[[0.0, math.nan], *REST]), "news"),
+    "many": (lambda s: s.update(num_news=33, num_pulls=40), r"num_news.*33.*32"),
     "negative": (lambda s: s.update(num_pulls=-1), "num_pulls.*-1"),
     "too few": (lambda s: s.update(num_pulls=0), r"num_pulls.* 0\b.*1"),
 }
@@ -100,6 +103,20 @@ def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
     with pytest.raises(InputError, match=sentence):
         agent.restore_state(state)
     assert agent.export_state() == before
+
+
+def test_further_pulls_are_told_to_nobody() -> None:
+    mine = machine(NeighborhoodSums(), one_view())
+    for _ in range(MOST_PULLS + 3):
+        mine.observe(0, 1.0)
+    assert told(mine) == [0.0, 1.0] * MOST_PULLS
+    assert mine.estimate().counts.tolist() == [MOST_PULLS + 3, 0.0]
+
+
+def test_means_must_be_known_to_tell_what_explores() -> None:
+    with pytest.raises(InputError, match=r"exploring.*means of arms.*linear"):
+        combine(NeighborhoodSums(exploring=True), LinUCB())
+    combine(NeighborhoodSums(fair=True), LinUCB())
 
 
 def told(mine: Any) -> list[float]:

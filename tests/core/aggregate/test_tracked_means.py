@@ -21,6 +21,7 @@ from coopbandits.core import (
 )
 from coopbandits.core.aggregate.tracked_means import TrackedMeansMachine
 
+from ..fields import Fields
 from ..fleet import (
     GRAPHS,
     drive,
@@ -35,9 +36,9 @@ from ..fleet import (
 )
 
 
-def machine_of(agent: CooperativeAgent) -> TrackedMeansMachine:
+def machine_of(agent: CooperativeAgent) -> Fields:
     assert isinstance(agent.machine, TrackedMeansMachine)
-    return agent.machine
+    return Fields(agent.machine)
 
 
 def naive(P: Any, rewards: Any, constant: float, rounds: int) -> list[list[int]]:
@@ -143,7 +144,7 @@ def test_who_lags_behind_plays_that_arm_first() -> None:
 
 
 def test_a_neighbour_that_is_not_heard_counts_as_agreeing() -> None:
-    agent = machine(TrackedMeans(), one_view(num_arms=2))
+    agent: Any = machine(TrackedMeans(), one_view(num_arms=2))
     for arm in range(2):
         agent.observe(arm, 0.25)
     agent.receive({})

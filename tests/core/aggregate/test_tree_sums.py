@@ -17,7 +17,6 @@ from coopbandits.core.aggregate import TreeSums
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, count_agents
 from coopbandits.core.aggregate.spanning_tree import FAR, NOBODY, tag_of
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
-from coopbandits.core.statistic import ArmSums
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import CALM, Rough, Schedule, graphs, schedules
@@ -490,7 +489,3 @@ def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
     with pytest.raises(InputError, match=sentence):
         mine.restore_state(state)
     assert mine.export_state() == before
-
-
-def test_trees_have_no_array_form() -> None:
-    assert TreeSums().make_rows([], None, ArmSums().registers(2)) is None

@@ -95,8 +95,8 @@ def test_the_sum_of_all_is_the_sum_of_own_means() -> None:
     tracked, means = np.zeros(K), np.zeros(K)
     for one in machines:
         assert isinstance(one, TrackedMeansMachine)
-        tracked += one.tracked
-        share = one.registers.share(one.own)
+        tracked += one.state.tracked
+        share = one.registers.share(one.state.own)
         means += share.sums / share.counts
     np.testing.assert_allclose(tracked, means, atol=1e-12)
 

@@ -150,7 +150,8 @@ def known_to(me: int, spec: Aggregation, played: Played) -> list[Pull]:
     """All pulls that can have reached an agent: one round for the first hop and each further."""
     graph = tree_of(played) if isinstance(spec, TreeSums) else played.graph
     hops = nx.single_source_shortest_path_length(graph, me)
-    reach = {LocalSums: 0, NeighborhoodSums: 1}.get(type(spec), getattr(spec, "hop_limit", 99))
+    near: dict[type, int] = {LocalSums: 0, NeighborhoodSums: 1}
+    reach = near.get(type(spec), getattr(spec, "hop_limit", 99))
     return [
         pull
         for pull in played.pulls

@@ -88,7 +88,10 @@ AGGREGATIONS = (
     cb.RunningConsensus(discount=0.9), cb.PullMixing(), cb.PullMixing(discount=0.9),
     cb.StagedMixing(), cb.StagedMixing(mixing_rounds=3, discount=0.97),
     cb.StagedMixing(values_per_message=4), cb.StagedMixing(neighbor_pulls=True),
-    cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3),
+    cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3), cb.TrimmedMeans(),
+    cb.TrimmedMeans(liars=0, kappa=4.0), cb.TrackedMeans(), cb.TrackedMeans(pairs=True),
+    cb.TrackedMeans(pairs=True, epsilon=50.0, horizon=40), cb.NeighborhoodSums(),
+    cb.NeighborhoodSums(exploring=True, fair=True),
 )  # fmt: skip
 RIVALS = (
     cb.DPE2(), cb.DPE2("bernoulli"), cb.GosInE(), cb.GosInE(blocking=True, constant=1.0),
@@ -119,6 +122,22 @@ def test_rivals_whose_agents_may_play_some_arms_only() -> None:
     problem = cb.subsets(PROBLEM, [[0, 1], [1, 2]])
     for policy in RIVALS:
         compare(policy, problem, shuffle_arms=True, horizon=130)
+
+
+@pytest.mark.parametrize(
+    "aggregation",
+    [cb.RunningConsensus(), cb.StagedMixing(), cb.NeighborhoodSums()],
+    ids=lambda each: each.spelling,
+)
+def test_faster_equivalents_play_what_the_driver_does(
+    aggregation: FieldAggregation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = cb.combine(aggregation, cb.NormalDraw())
+    found = compare(policy)
+    monkeypatch.setattr("coopbandits.sim.cpu._equivalent", lambda task: None)
+    driven = compare(policy)
+    np.testing.assert_array_equal(found.arms, driven.arms)
+    np.testing.assert_array_equal(found.values_sent, driven.values_sent)
 
 
 @pytest.mark.covering(6)

@@ -11,7 +11,6 @@ from coopbandits.core.aggregate.ledger_sums import LedgerSums
 from coopbandits.core.aggregate.local import LocalSums
 from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
-from coopbandits.core.aggregate.rows import AgentRows, RowEstimates
 from coopbandits.core.aggregate.running_sums import RunningSums
 from coopbandits.core.aggregate.server import ServerTotals
 from coopbandits.core.aggregate.staged_mixing import StagedMixing
@@ -30,7 +29,6 @@ CENTRAL_AGGREGATIONS = (CentralTotals, ServerTotals, PermutedBuffers)
 __all__ = [
     "AGGREGATIONS",
     "CENTRAL_AGGREGATIONS",
-    "AgentRows",
     "Aggregation",
     "CentralAggregation",
     "CentralTotals",
@@ -45,7 +43,6 @@ __all__ = [
     "NeighborhoodSums",
     "PermutedBuffers",
     "PullMixing",
-    "RowEstimates",
     "RunningConsensus",
     "RunningSums",
     "ServerTotals",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from coopbandits.core.aggregate.arms import moved_fields
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
@@ -23,7 +23,6 @@ from coopbandits.core.statistic import ArmSums, Registers, Statistic
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.aggregate.pooling import Scatter
-    from coopbandits.core.aggregate.rows import AgentRows
 
 ROBUST, SYNCHRONOUS = "robust", "synchronous"
 """How agents of a fleet keep time: each by itself, or every round waits for all neighbours."""
@@ -135,17 +134,6 @@ class Aggregation(Named, ABC):
     @abstractmethod
     def make(self, view: LocalView, registers: Registers) -> Machine:
         """Return the machine of one agent."""
-
-    def make_rows(
-        self, views: Sequence[LocalView], matrix: Any, registers: Registers
-    ) -> AgentRows | None:
-        """Return all agents of one run in array form; None where there is no such form.
-
-        `views` are what the machines would be made of, in the order of agents. `matrix` is P as a
-        sparse array: ``matrix @ x`` is one mixing step.
-        """
-        del views, matrix, registers
-        return None
 
     def stages(self, view: LocalView, registers: Registers) -> tuple[int, int] | None:
         """Return the round after which news is first read, and every how many rounds it is then.

@@ -84,6 +84,9 @@ class Sizes(NamedTuple):
         N; 0 where agents are not told.
     groups : int
         Numbers of pulls among the registers: one per arm, or per model.
+    of_arms : bool
+        Whether registers are reward sums, counts and squares of arms, in this order, that do not
+        fade: those of a pull then follow from its arm and reward (`arm_sums.add_pull`).
     """
 
     arms: int
@@ -91,12 +94,15 @@ class Sizes(NamedTuple):
     links: Links
     agents: int
     groups: int = 0
+    of_arms: bool = False
 
 
 def sizes_of(registers: Registers, links: int, num_agents: int | None) -> Sizes:
     """Return the sizes of an agent's fields."""
     groups = registers.share(registers.zeros()).counts.size
-    return Sizes(registers.num_arms, registers.size, Links(links), num_agents or 0, groups)
+    of_arms = registers.layout is not None and registers.decay == 1.0
+    arms, width = registers.num_arms, registers.size
+    return Sizes(arms, width, Links(links), num_agents or 0, groups, of_arms)
 
 
 class Field(NamedTuple):
@@ -252,9 +258,7 @@ class FieldAggregation(Aggregation):
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return how many values messages have at most, always."""
-        most = self.widest(
-            Sizes(registers.num_arms, registers.size, Links(1), max_agents), registers
-        )
+        most = self.widest(sizes_of(self.decaying(registers), 1, max_agents), registers)
         return MessageSize(most, most)
 
     def widest(self, sizes: Sizes, registers: Registers) -> int:

@@ -1,34 +1,75 @@
-"""Pulls told to the neighbours: every agent counts its own pulls and those of its neighbours.
+"""Sums over neighbours: every agent counts its own pulls and those of its neighbours.
 
-A message is the list of pulls since the last round, two values (arm, reward) each, and before them
-the round where the statistic decays. What a neighbour pulls in one round is known in the next; what
-others pull is never known.
+A message tells of the pulls since the last round, by two values each, arm and reward, where the
+statistic follows from them: where it is sums per arm. Registers of any other statistic, such as
+linear models, are told as they are, added up over these pulls. What a neighbour pulls in one round
+is known in the next; what others pull is never known.
+
+A lost message is lost for good, one delivered again counts again, and what is observed between
+sending and receiving is told to nobody.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
-from coopbandits.core.aggregate.exchange import add_old, check_arms, read_items
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import MessageSize
+from coopbandits.core.aggregate.exchange import check_arms, check_vectors, read_items
+from coopbandits.core.aggregate.fields import TIME, FieldAggregation, FieldMachine, Sizes
 from coopbandits.core.checks import require_count, require_flag
-from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.draws import uniform_of, word_at
+from coopbandits.core.errors import InputError
+from coopbandits.core.statistic.arm_sums import add_pull
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from coopbandits.core.statistic import Registers
+    from coopbandits.core.contract import LocalView, State, Vector
+    from coopbandits.core.statistic import Registers, Statistic
 
 LEAST_DEGREE = "least_degree"
 """Global knowledge: the smallest number of neighbours that an agent of the network has."""
 
+MOST_PULLS = 32
+"""Pulls that a message tells one by one, at most. Further ones of a round, which there are only on
+own clocks with far more pulls than messages, are told to nobody."""
+
+NO_ARM = -1
+
+
+class NeighborhoodSumsMachine(FieldMachine):
+    """An agent that checks what it is told."""
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject all but pulls of arms that exist, or registers."""
+        if self.state.news.size == 0:
+            check_vectors(messages, self.registers.size)
+            return
+        for neighbor, message in messages.items():
+            read_items(message, 2, self.registers.num_arms, neighbor)
+            if message.size > 2 * MOST_PULLS:
+                raise InputError(
+                    f"message from {neighbor} tells of {message.size // 2} pulls; it may tell of "
+                    f"up to {MOST_PULLS}"
+                )
+
+    def check_state(self, values: State) -> None:
+        """Check that there are arms and pulls that a state tells of."""
+        require_count("state field rounds", values["rounds"], least=0)
+        require_count("state field num_news", values["num_news"], least=0)
+        require_count("state field num_pulls", values["num_pulls"], least=values["num_news"])
+        news = values["news"]
+        if len(news) and values["num_news"] > len(news):
+            raise InputError(
+                f"state field num_news is {values['num_news']}; an agent tells of up to "
+                f"{len(news)} pulls"
+            )
+        check_arms(news[:, 0], self.registers.num_arms, "state field news")
+
 
 @dataclass(frozen=True)
-class NeighborhoodSums(Aggregation):
+class NeighborhoodSums(FieldAggregation):
     r"""Own pulls and those of the neighbours.
 
     Parameters
@@ -44,15 +85,19 @@ class NeighborhoodSums(Aggregation):
     Notes
     -----
     Knows who its neighbours are; to be fair also the smallest number of neighbours in the network,
-    and a random word. Sends 2 values, arm and reward, to each of them for every pull that is told.
+    and a random word. Sends 2 values, arm and reward, to each of them for every pull that is told;
+    with another statistic than sums per arm, all registers. The time is the number of own pulls, as
+    one agent's without communication.
     """
 
     exploring: bool = False
     fair: bool = False
     name: ClassVar[str] = "neighborhood-sums"
+    machine: ClassVar[type[FieldMachine]] = NeighborhoodSumsMachine
+    derived: ClassVar[tuple[str, ...]] = ("senders", "arms", "exploring", "word", "heard_share")
 
     def __post_init__(self) -> None:
-        """Refuse all but true and false."""
+        """Check that settings are flags."""
         require_flag("exploring", self.exploring)
         require_flag("fair", self.fair)
 
@@ -62,101 +107,149 @@ class NeighborhoodSums(Aggregation):
         return frozenset({LEAST_DEGREE, "random_word"} if self.fair else ())
 
     @property
+    def certifies(self) -> bool:  # type: ignore[override]  # by a setting
+        """Whether every pull is told."""
+        return not self.exploring
+
+    @property
     def uncertified(self) -> str:
         """Why no pulls are certified; "" where every pull is told."""
         return "lets rewards decide which pulls are told" if self.exploring else ""
 
-    def make(self, view: LocalView, registers: Registers) -> NeighborhoodSumsMachine:
-        """Return the machine of one agent."""
-        return NeighborhoodSumsMachine(view, registers, self)
+    @property
+    def takes_context(self) -> bool:
+        """Whether it looks into no registers."""
+        return not self.exploring
+
+    def carried(self, asked: Statistic) -> Statistic:
+        """Return what is asked for; reject what has no means of arms where they matter."""
+        if self.exploring and (asked.takes_context or asked.registers(1).layout is None):
+            raise InputError(
+                f"{self.spelling} compares means of arms, which it cannot read from "
+                f"{asked.spelling}; leave exploring out, or take an index on sums and counts such "
+                "as ucb"
+            )
+        return asked
+
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return totals of the closed neighbourhood, and own pulls of this round."""
+        return {
+            "totals": sizes.width,
+            "news": (MOST_PULLS if sizes.of_arms else 0, 2),  # arm, reward
+            "added": 0 if sizes.of_arms else sizes.width,  # or their registers, added up
+            "senders": sizes.links,
+            "num_news": int,
+            "num_pulls": int,
+            "rounds": int,
+            "arms": int,
+            "exploring": int,
+            "word": int,
+            "heard_share": float,
+        }
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Note who the neighbours are, and how much of what they tell counts."""
+        s.senders[:] = sorted(view.neighbor_weights)
+        s.me.arms, s.me.exploring, s.me.heard_share = view.num_arms, int(self.exploring), 1.0
+        if self.fair:
+            degree = max(1, len(view.neighbor_weights))
+            s.me.heard_share = view.global_knowledge[LEAST_DEGREE] / degree
+            # The same 64 bits as a signed number, which fields hold.
+            s.me.word = view.random_word - (view.random_word >> 63 << 64)
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return the size of as many pulls as there may be, or of registers."""
+        return 2 * MOST_PULLS if sizes.of_arms else sizes.width
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size for one pull a round."""
-        del max_agents
-        width = width_of(registers)
-        return MessageSize(width, width, "with one pull a round")
+        if registers.layout is None or registers.decay != 1.0:
+            return super().message_size(registers, max_agents)
+        return MessageSize(2, 2, "with one pull a round")
 
+    @staticmethod
+    def age(s: Any, factors: Vector, factor: float) -> None:
+        """Multiply the totals."""
+        rows.multiply(s.totals, factors)
 
-class NeighborhoodSumsMachine(Machine):
-    """Totals of the closed neighbourhood.
+    @staticmethod
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
+        """Multiply a neighbour's registers: where they fade they are told as they are."""
+        rows.multiply(message[: s.totals.size], factors)
 
-    Notes
-    -----
-    The time is the number of own pulls, as one agent's without communication. A lost message is
-    lost for good, one delivered again counts again, and what is observed between sending and
-    receiving is told to nobody.
-    """
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add an own pull, and put it down for the neighbours."""
+        if s.added.size > 0:
+            rows.add(s.added, pull)
+            s.me.num_news += 1
+        elif s.me.num_news < MOST_PULLS:
+            arm = arm_of(pull, s.me.arms)
+            if s.me.exploring == 0 or arm != best(s.totals, s.me.arms):
+                s.news[s.me.num_news, 0], s.news[s.me.num_news, 1] = arm, pull[arm]
+                s.me.num_news += 1
+        rows.add(s.totals, pull)
+        s.me.num_pulls += 1
 
-    fields = ("totals", "num_pulls", "rounds", "news")
-    tables = ("news",)
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write the own pulls of this round that are told; stay silent if there are none."""
+        if s.me.num_news == 0:
+            return 0
+        if s.added.size > 0:
+            rows.copy(out[: s.added.size], s.added)
+            return int(s.added.size)
+        for item in range(s.me.num_news):
+            out[2 * item], out[2 * item + 1] = s.news[item, 0], s.news[item, 1]
+        return int(2 * s.me.num_news)
 
-    def __init__(self, view: LocalView, registers: Registers, settings: NeighborhoodSums) -> None:
-        self.registers, self.common_round = registers, view.common_round
-        self.exploring, self.word = settings.exploring, view.random_word
-        degree = max(1, len(view.neighbor_weights))
-        self.heard_share = view.global_knowledge[LEAST_DEGREE] / degree if settings.fair else 1.0
-        self.totals = registers.zeros()
-        self.num_pulls = self.rounds = 0
-        self.news = np.empty((0, width_of(registers)))  # own pulls of this round: arm, reward
-
-    def estimate(self) -> Estimate:
-        """Return the totals of the closed neighbourhood."""
-        time = max(2.0, float(self.num_pulls))
-        found = self.registers.read(self.totals, time=time, num_agents=1.0)
-        if self.exploring:
-            return found
-        return found._replace(certain=self.registers.share(self.totals))
-
-    def observe(self, arm: int, reward: float) -> None:
-        """Add one own pull, and put it down for the neighbours."""
-        is_news = not self.exploring or arm != self._best()
-        self.registers.add(self.totals, arm, reward)
-        self.num_pulls += 1
-        if not is_news:
-            return
-        pull = [self.rounds, arm, reward]
-        self.news = np.vstack([self.news, pull[-self.news.shape[1] :]])
-
-    def _best(self) -> int:
-        """Return the arm with the largest mean, −1 before any pull."""
-        read = self.estimate()
-        means = np.where(read.counts > 0.0, read.sums / np.maximum(1e-300, read.counts), -np.inf)
-        return int(means.argmax()) if read.counts.any() else -1
-
-    def outgoing(self, neighbor: int) -> Vector | None:
-        """Return the own pulls of this round that are told, or None if there are none."""
-        del neighbor  # all get the same
-        return self.news.flatten() if self.news.size else None
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Add what the neighbours pulled."""
-        num_arms, width = self.registers.num_arms, self.news.shape[1]
-        heard = {j: read_items(message, width, num_arms, j) for j, message in messages.items()}
-        for item in (item for j, items in heard.items() for item in self._kept(j, items.tolist())):
-            add_old(self.registers, self.totals, int(item[-2]), item[-1], self._age(item))
-        self.rounds += 1
-        self.news = self.news[:0]
-        self.registers.age(self.totals)
+        for link in range(lengths.size):
+            message = inbox[link]
+            if s.added.size == 0:
+                for item in range(lengths[link] // 2):
+                    if counts(s, link, item):
+                        arm, reward = int(message[2 * item]), message[2 * item + 1]
+                        add_pull(s.totals, s.me.arms, arm, reward, 1.0)
+            elif lengths[link] > 0 and counts(s, link, 0):
+                rows.add(s.totals, message[: s.totals.size])
+        rows.fill(s.added, 0.0)
+        s.me.num_news = 0
+        s.me.rounds += 1
 
-    def _kept(self, sender: int, items: list[list[float]]) -> list[list[float]]:
-        """Return the pulls of one neighbour that count."""
-        if self.heard_share >= 1.0:
-            return items
-        key = word_at(word_at(self.word, self.rounds), sender)
-        chances = (uniform_of(word_at(key, place)) for place in range(len(items)))
-        return [item for item, u in zip(items, chances, strict=True) if u < self.heard_share]
-
-    def _age(self, item: list[float]) -> int:
-        """Return how many rounds ago a pull was made, as far as that matters and is known."""
-        return self.rounds - int(item[0]) if len(item) > 2 and self.common_round else 0
-
-    def check_state(self, values: State) -> None:
-        """Refuse pulls of arms that do not exist."""
-        require_count("state field rounds", values["rounds"], least=0)
-        require_count("state field num_pulls", values["num_pulls"], least=len(values["news"]))
-        check_arms(values["news"][:, -2], self.registers.num_arms, "state field news")
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write the totals of the closed neighbourhood."""
+        about[TIME] = max(2.0, float(s.me.num_pulls))
+        rows.copy(totals, s.totals)
+        rows.copy(certain, s.totals)
 
 
-def width_of(registers: Registers) -> int:
-    """Return how many values tell of a pull: arm and reward, after its round where pulls decay."""
-    return 2 if registers.decay == 1.0 else 3
+def arm_of(pull: Any, arms: int) -> int:
+    """Return the arm of one pull by its count."""
+    for k in range(arms):
+        if pull[arms + k] > 0.0:
+            return k
+    return NO_ARM  # unreachable: every pull counts
+
+
+def best(totals: Any, arms: int) -> int:
+    """Return the first of the arms with the largest mean, `NO_ARM` before any pull."""
+    found, largest = NO_ARM, 0.0
+    for k in range(arms):
+        count = totals[arms + k]
+        if count > 0.0:
+            mean = totals[k] / count
+            if found == NO_ARM or mean > largest:
+                found, largest = k, mean
+    return found
+
+
+def counts(s: Any, link: int, item: int) -> bool:
+    """Return whether some item of a neighbour's message counts."""
+    if s.me.heard_share >= 1.0:
+        return True
+    key = word_at(word_at(s.me.word, s.me.rounds), int(s.senders[link]))
+    return bool(uniform_of(word_at(key, item)) < s.me.heard_share)

@@ -57,6 +57,7 @@ from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
 from coopbandits.core.checks import require_count, require_flag, require_lambda, require_number
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.mixing import LAMBDA_ZERO, mixing_rounds
+from coopbandits.core.statistic.arm_sums import add_pull
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
@@ -192,15 +193,6 @@ def next_stage(s: Any) -> None:
     rows.fill(s.fresh, 0.0)
     for link in range(s.weights.size):
         rows.fill(s.rho[link], 0.0)
-
-
-def settle_pull(s: Any, arm: int, reward: float) -> None:
-    """Read a neighbour's pull at once."""
-    weight, arms = 1.0 / s.me.most_agents, s.me.arms
-    s.settled[arm] += weight * reward
-    s.settled[arms + arm] += weight
-    if s.settled.size > 2 * arms:  # squares, of all arms together or of each
-        s.settled[2 * arms + (arm if s.settled.size == 3 * arms else 0)] += weight * reward * reward
 
 
 class StagedMixingMachine(FieldMachine):
@@ -606,7 +598,8 @@ class StagedMixing(FieldAggregation):
                     other = message[count : count + size]
                     rows.add_difference(s.remixed, s.weights[link], other, s.accumulated)
                 if s.me.neighbor_pulls == 1 and message[length - 2] >= 0.0:
-                    settle_pull(s, int(message[length - 2]), message[length - 1])
+                    arm, reward = int(message[length - 2]), message[length - 1]
+                    add_pull(s.settled, s.me.arms, arm, reward, 1.0 / s.me.most_agents)
             rows.add(s.in_flight, s.moved)
             if s.me.remix == 1:
                 rows.add(s.accumulated, s.remixed)

@@ -11,32 +11,38 @@ z; where agents meet in pairs, the one that was heard counts half.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.aggregation import (
-    Aggregation,
-    Machine,
-    means_alone,
-    told_agents,
-)
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import means_alone, told_agents
 from coopbandits.core.aggregate.exchange import check_means
-from coopbandits.core.aggregate.means_rows import TrackedMeansRows
+from coopbandits.core.aggregate.fields import TIME, FieldAggregation, FieldMachine, Sizes
 from coopbandits.core.checks import require_count, require_epsilon, require_flag, require_positive
-from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.core.mixing import weighted_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from coopbandits.core.contract import LocalView, State, Vector
+    from coopbandits.core.statistic import Statistic
 
-    from coopbandits.core.statistic import Registers, Statistic
+
+class TrackedMeansMachine(FieldMachine):
+    """An agent that checks what it is sent."""
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject all but means and counts."""
+        check_means(messages, self.registers)
+
+    def check_state(self, values: State) -> None:
+        """Check that counts are not negative."""
+        require_count("state field num_pulls", values["num_pulls"], least=0)
+        if (values["heard"] < 0.0).any():
+            raise InputError("state field heard has counts below 0; counts are never negative")
 
 
 @dataclass(frozen=True)
-class TrackedMeans(Aggregation):
+class TrackedMeans(FieldAggregation):
     r"""The network's average of means, with the confidence of the own pulls.
 
     Parameters
@@ -66,9 +72,14 @@ class TrackedMeans(Aggregation):
     horizon: int = 1
     name: ClassVar[str] = "tracked-means"
     totals: ClassVar[bool] = False
+    machine: ClassVar[type[FieldMachine]] = TrackedMeansMachine
+    derived: ClassVar[tuple[str, ...]] = (
+        "latest", "moved", "weights", "own_weight", "credit", "least_lag", "noise", "pairs",
+    )  # fmt: skip
+    takes_context: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what it is defined for."""
+        """Check that settings are within what it is defined for."""
         require_positive("credit", self.credit)
         require_flag("pairs", self.pairs)
         require_epsilon(self.epsilon)
@@ -81,103 +92,103 @@ class TrackedMeans(Aggregation):
         return frozenset({"num_agents"} if asks else ())
 
     def carried(self, asked: Statistic) -> Statistic:
-        """Return sums per arm; refuse anything else, since only means travel."""
+        """Return sums per arm; reject anything else, since only means travel."""
         return means_alone(self.name, asked)
 
-    def make(self, view: LocalView, registers: Registers) -> TrackedMeansMachine:
-        """Return the machine of one agent."""
-        return TrackedMeansMachine(view, registers, self)
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return own registers, own means as the last round ended, z, and the largest counts."""
+        return {
+            "own": sizes.width,
+            "means": sizes.arms,
+            "latest": sizes.arms,  # own means now
+            "tracked": sizes.arms,  # z
+            "moved": sizes.arms,
+            "heard": sizes.arms,
+            "num_pulls": int,
+            "ready": int,  # whether every arm was pulled before this round
+            "weights": sizes.links,
+            "own_weight": float,
+            "credit": float,
+            "least_lag": float,  # so far behind is too far
+            "noise": float,
+            "pairs": int,
+        }
 
-    def make_rows(
-        self, views: Sequence[LocalView], matrix: Any, registers: Registers
-    ) -> TrackedMeansRows:
-        """Return all agents in array form."""
-        machines = [self.make(view, registers) for view in views]
-        return TrackedMeansRows(machines, views, matrix, registers)
+    def start(self, s: Any, view: LocalView) -> None:
+        """Note the row of P, and what counts are worth."""
+        num_agents = told_agents(view, self.spelling) if self.needs else 1
+        s.weights[:] = [view.neighbor_weights[j] for j in sorted(view.neighbor_weights)]
+        s.me.own_weight, s.me.pairs = view.own_weight, int(self.pairs)
+        s.me.credit = self.credit * (1.0 + s.weights.size)
+        s.me.least_lag = s.means.size
+        if self.pairs:
+            s.me.credit, s.me.least_lag = self.credit / num_agents, num_agents + 1
+        s.me.noise = 128.0 * num_agents * (math.log(self.horizon) / self.epsilon) ** 2
 
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add an own pull."""
+        rows.add(s.own, pull)
+        s.me.num_pulls += 1
 
-class TrackedMeansMachine(Machine):
-    """Own registers, the own means at the end of the last round, z, and the largest counts.
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write [z | largest counts]; stay silent before every arm was pulled."""
+        if s.me.ready == 0:
+            return 0
+        rows.copy(out[: s.tracked.size], s.tracked)
+        rows.copy(out[s.tracked.size :], s.heard)
+        return int(out.size)
 
-    Notes
-    -----
-    The time is the number of own pulls.
-    """
-
-    fields = ("own", "means", "tracked", "heard", "num_pulls", "ready")
-
-    def __init__(self, view: LocalView, registers: Registers, settings: TrackedMeans) -> None:
-        self.view, self.registers, self.settings = view, registers, settings
-        self.credit = settings.credit * (1.0 + len(view.neighbor_weights))
-        self.least_lag = registers.num_arms  # so far behind is too far
-        self.num_agents = told_agents(view, settings.spelling) if settings.needs else 1
-        if settings.pairs:
-            self.credit, self.least_lag = settings.credit / self.num_agents, self.num_agents + 1
-        self.own = registers.zeros()
-        arms = registers.num_arms
-        self.means, self.tracked, self.heard = np.zeros(arms), np.zeros(arms), np.zeros(arms)
-        self.num_pulls = 0
-        self.ready = False  # whether every arm was pulled before this round
-
-    def estimate(self) -> Estimate:
-        """Return own counts times the credit, none where the agent lags behind, and z as means."""
-        time = max(2.0, float(self.num_pulls))
-        read = self.registers.read(self.own, time=time, num_agents=1.0)
-        lags = read.counts <= self.heard - self.least_lag
-        counts = np.where(lags, 0.0, self.credit * self.trusted(read.counts, time))
-        z = self.tracked + self._means(read) - self.means  # as if this round had ended
-        return read._replace(sums=z * counts, counts=counts)
-
-    def trusted(self, counts: Vector, time: float) -> Vector:
-        """Return what counts are worth where sums are noisy."""
-        if self.settings.epsilon == math.inf:
-            return counts
-        known = np.maximum(1.0, counts)
-        scale = math.log(self.settings.horizon) / self.settings.epsilon
-        noise = 128.0 * self.num_agents * scale**2 * math.log(time) * np.log(known) / known
-        found: Vector = counts / (1.0 + noise)
-        return found
-
-    def _means(self, read: Estimate) -> Vector:
-        found: Vector = read.sums / np.maximum(1.0, read.counts)
-        return found
-
-    def observe(self, arm: int, reward: float) -> None:
-        """Add one own pull."""
-        self.registers.add(self.own, arm, reward)
-        self.num_pulls += 1
-
-    def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [z | largest counts], or None before every arm was pulled."""
-        del neighbor  # all get the same
-        return np.concatenate([self.tracked, self.heard]) if self.ready else None
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Average z with what was heard, and add what the own means have changed by."""
-        arms = self.registers.num_arms
-        check_means(messages, self.registers)
-        own, weights = self._weights(messages)
-        heard = {j: message[:arms] for j, message in messages.items()}
-        read = self.registers.read(self.own, time=1.0, num_agents=1.0)
-        means = self._means(read)
-        self.tracked = weighted_sum(own, self.tracked, weights, heard) + means - self.means
-        self.means = means
-        self.heard = np.maximum(self.heard, read.counts)
-        for message in messages.values():
-            self.heard = np.maximum(self.heard, message[arms:])
-        self.ready = self.ready or bool(read.counts.min() > 0.0)
+        arms, heard, missing = s.means.size, 0, 0.0
+        for link in range(lengths.size):
+            if lengths[link] > 0:
+                heard += 1
+            else:
+                missing += s.weights[link]
+        is_pair = s.me.pairs == 1 and heard == 1
+        rows.set_scaled(s.moved, 0.5 if is_pair else s.me.own_weight + missing, s.tracked)
+        rows.lift(s.heard, s.own[arms:])
+        for link in range(lengths.size):
+            if lengths[link] > 0:
+                weight = 0.5 if is_pair else s.weights[link]
+                rows.add_scaled(s.moved, weight, inbox[link, :arms])
+                rows.lift(s.heard, inbox[link, arms:])
+        least = own_means(s)
+        rows.add(s.moved, s.latest)
+        rows.subtract(s.moved, s.means)
+        rows.copy(s.tracked, s.moved)
+        rows.copy(s.means, s.latest)
+        if least > 0.0:
+            s.me.ready = 1
 
-    def _weights(self, messages: Mapping[int, Vector]) -> tuple[float, Mapping[int, float]]:
-        """Return the weight of the own z, and those of who was heard."""
-        weights, own = self.view.neighbor_weights, self.view.own_weight
-        if self.settings.pairs and len(messages) == 1:
-            return 0.5, dict.fromkeys(messages, 0.5)
-        if len(messages) < len(weights):
-            own += sum(weight for j, weight in weights.items() if j not in messages)
-        return own, weights
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write own counts times the credit, none where the agent lags behind, and z as means."""
+        arms, time = s.means.size, max(2.0, float(s.me.num_pulls))
+        about[TIME] = time
+        own_means(s)
+        for k in range(arms):
+            count = s.own[arms + k]
+            known = max(1.0, count)
+            noise = s.me.noise * math.log(time) * math.log(known) / known
+            worth = s.me.credit * (count / (1.0 + noise))
+            if count <= s.heard[k] - s.me.least_lag:
+                worth = 0.0
+            # z as if this round had ended
+            totals[k] = (s.tracked[k] + s.latest[k] - s.means[k]) * worth
+            totals[arms + k] = worth
 
-    def check_state(self, values: State) -> None:
-        """Refuse counts that cannot be."""
-        require_count("state field num_pulls", values["num_pulls"], least=0)
-        if (values["heard"] < 0.0).any():
-            raise InputError("state field heard has counts below 0; counts are never negative")
+
+def own_means(s: Any) -> float:
+    """Compute the own means as they are now; return the least number of own pulls of an arm."""
+    arms = s.latest.size
+    least = s.own[arms]
+    for k in range(arms):
+        count = s.own[arms + k]
+        s.latest[k] = s.own[k] / max(1.0, count)
+        least = min(least, count)
+    return float(least)

@@ -8,32 +8,38 @@ move the average of the others and the own mean no further than an honest neighb
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.aggregation import (
-    OWN,
-    Aggregation,
-    Machine,
-    means_alone,
-)
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import OWN, means_alone
 from coopbandits.core.aggregate.exchange import check_means
-from coopbandits.core.aggregate.means_rows import TrimmedMeansRows
+from coopbandits.core.aggregate.fields import TIME, FieldAggregation, FieldMachine, Sizes
 from coopbandits.core.checks import require_count, require_positive
-from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from coopbandits.core.contract import LocalView, State, Vector
+    from coopbandits.core.statistic import Statistic
 
-    from coopbandits.core.statistic import Registers, Statistic
+
+class TrimmedMeansMachine(FieldMachine):
+    """An agent that checks what it is sent."""
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject all but means and counts."""
+        check_means(messages, self.registers)
+
+    def check_state(self, values: State) -> None:
+        """Check that counts are not negative."""
+        arms = self.registers.num_arms
+        if (values["heard"][:, arms:] < 0.0).any():
+            raise InputError("state field heard has counts below 0; counts are never negative")
 
 
 @dataclass(frozen=True)
-class TrimmedMeans(Aggregation):
+class TrimmedMeans(FieldAggregation):
     r"""The average of the own and the neighbours' means, without the extreme ones.
 
     Of an arm that the agent pulled n times, those neighbours are heard that pulled it at least
@@ -58,87 +64,81 @@ class TrimmedMeans(Aggregation):
     name: ClassVar[str] = "trimmed-means"
     totals: ClassVar[bool] = False
     shares: ClassVar[str] = OWN
+    shared: ClassVar[str] = "own"
+    machine: ClassVar[type[FieldMachine]] = TrimmedMeansMachine
+    derived: ClassVar[tuple[str, ...]] = ("told", "near", "liars", "kappa")
+    takes_context: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what it is defined for."""
+        """Check that settings are within what it is defined for."""
         require_count("liars", self.liars, least=0)
         require_positive("kappa", self.kappa)
         if self.kappa < 1.0:
             raise InputError(f"kappa is {self.kappa:g}; it must be at least 1")
 
     def carried(self, asked: Statistic) -> Statistic:
-        """Return sums per arm; refuse anything else, since only means travel."""
+        """Return sums per arm; reject anything else, since only means travel."""
         return means_alone(self.name, asked)
 
-    def make(self, view: LocalView, registers: Registers) -> TrimmedMeansMachine:
-        """Return the machine of one agent."""
-        return TrimmedMeansMachine(view, registers, self)
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return own registers, and what each neighbour told last."""
+        return {
+            "own": sizes.width,
+            "told": sizes.width,  # own means, own counts
+            "heard": (sizes.links, sizes.width),
+            "near": sizes.links,  # means of the neighbours that are heard of an arm
+            "liars": int,
+            "kappa": float,
+        }
 
-    def make_rows(
-        self, views: Sequence[LocalView], matrix: Any, registers: Registers
-    ) -> TrimmedMeansRows:
-        """Return all agents in array form."""
-        del matrix
-        return TrimmedMeansRows(self, views, registers)
+    def start(self, s: Any, view: LocalView) -> None:
+        """Note the settings."""
+        del view
+        s.me.liars, s.me.kappa = self.liars, self.kappa
 
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add an own pull."""
+        rows.add(s.own, pull)
 
-class TrimmedMeansMachine(Machine):
-    """Own registers, and what each neighbour told last; the time is the number of own pulls."""
+    @staticmethod
+    def prepare(s: Any) -> None:
+        """Compute the own means."""
+        arms = s.own.size // 2
+        rows.copy(s.told, s.own)
+        for k in range(arms):
+            s.told[k] /= max(1.0, s.own[arms + k])
 
-    fields = ("own", "heard")
-    links = ("heard",)
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write [own means | own counts]."""
+        rows.copy(out, s.told)
+        return int(s.told.size)
 
-    def __init__(self, view: LocalView, registers: Registers, settings: TrimmedMeans) -> None:
-        self.registers, self.settings = registers, settings
-        self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
-        self.own, arms = registers.zeros(), registers.num_arms
-        self.heard = np.zeros((len(self.places), 2 * arms))  # means, then counts
-
-    def estimate(self) -> Estimate:
-        """Return every arm as so many pulls with the trimmed mean."""
-        time = max(2.0, float(self.registers.version(self.own)))
-        read = self.registers.read(self.own, time=time, num_agents=1.0)
-        sums, counts = read.sums.copy(), read.counts.copy()
-        for k in np.flatnonzero(read.counts).tolist():
-            own = (float(read.sums[k]), float(read.counts[k]))
-            sums[k], counts[k] = self._trimmed(k, *own)
-        return read._replace(sums=sums, counts=counts)
-
-    def _trimmed(self, arm: int, total: float, count: float) -> tuple[float, float]:
-        """Return what an arm's own sum and count become with what neighbours told."""
-        liars, kappa = self.settings.liars, self.settings.kappa
-        arms = self.registers.num_arms
-        near = self.heard[kappa * self.heard[:, arms + arm] >= count, arm]
-        if near.size <= 2 * liars:
-            return total, count
-        kept = np.sort(near)[liars : near.size - liars]
-        size = kept.size + 1
-        credit = 4.0 * count / (4.0 / size**2 + kappa / size + kappa)
-        mean = (math.fsum(kept.tolist()) + total / count) / size
-        return mean * credit, credit
-
-    def observe(self, arm: int, reward: float) -> None:
-        """Add one own pull."""
-        self.registers.add(self.own, arm, reward)
-
-    def outgoing(self, neighbor: int) -> Vector | None:
-        """Return [own means | own counts]."""
-        del neighbor  # all are told the same
-        sums, counts = self.registers.share(self.own)
-        return np.concatenate([sums / np.maximum(1.0, counts), counts])
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Note what neighbours tell."""
-        check_means(messages, self.registers)
-        for j, message in messages.items():
-            self.heard[self.places[j]] = message
+        for link in range(lengths.size):
+            if lengths[link] > 0:
+                rows.copy(s.heard[link], inbox[link])
 
-    def share(self) -> Share:
-        """Return the own totals."""
-        return self.registers.share(self.own)
-
-    def check_state(self, values: State) -> None:
-        """Refuse counts that cannot be."""
-        arms = self.registers.num_arms
-        if (values["heard"][:, arms:] < 0.0).any():
-            raise InputError("state field heard has counts below 0; counts are never negative")
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write every arm as so many pulls with the trimmed mean; own pulls are the time."""
+        arms, liars, kappa = s.own.size // 2, s.me.liars, s.me.kappa
+        about[TIME] = max(2.0, rows.total(s.own[arms:]))
+        rows.copy(totals, s.own)
+        for k in range(arms):
+            count, heard = s.own[arms + k], 0
+            if count == 0.0:
+                continue
+            for link in range(s.near.size):
+                if kappa * s.heard[link, arms + k] >= count:
+                    s.near[heard] = s.heard[link, k]
+                    heard += 1
+            if heard > 2 * liars:
+                rows.sort(s.near[:heard])
+                size = heard - 2 * liars + 1.0
+                mean = (rows.total(s.near[liars : heard - liars]) + s.own[k] / count) / size
+                credit = 4.0 * count / (4.0 / (size * size) + kappa / size + kappa)
+                totals[k], totals[arms + k] = mean * credit, credit

@@ -87,21 +87,22 @@ class Liar(Policy):
 
     def make_agent(self, view: LocalView) -> CooperativeAgent:
         """Return a fresh liar."""
-        machine = LyingMachine(view, self)
+        machine = LyingMachine(self, view)
         return CooperativeAgent(view, machine, UCB(8.0), self.spelling)
 
 
 class LyingMachine(TrimmedMeansMachine):
     """Believes nobody, and tells something else than it knows."""
 
-    def __init__(self, view: LocalView, settings: Liar) -> None:
-        super().__init__(view, ArmSums().registers(view.num_arms), TrimmedMeans())
+    def __init__(self, settings: Liar, view: LocalView) -> None:
+        super().__init__(TrimmedMeans(), view, ArmSums().registers(view.num_arms))
         self.attack, self.claim = settings.attack, settings.mean
 
     def estimate(self) -> Estimate:
         """Return the own totals."""
-        time = max(2.0, float(self.registers.version(self.own)))
-        return self.registers.read(self.own, time=time, num_agents=1.0)
+        own = self.state.own.copy()
+        time = max(2.0, float(self.registers.version(own)))
+        return self.registers.read(own, time=time, num_agents=1.0)
 
     def outgoing(self, neighbor: int) -> Vector | None:
         """Return means and counts, of which some are made up."""
@@ -115,6 +116,6 @@ class LyingMachine(TrimmedMeansMachine):
             return message
         worst = int(order[0])
         means[worst] = self.claim
-        told = self.heard[:, counts.size + worst]
+        told = self.state.heard[:, counts.size + worst]
         counts[worst] = max(float(counts[worst]), float(told.max(initial=0.0)))
         return message

@@ -166,6 +166,14 @@ def _registers(num_arms: int, squares: str) -> ArmRegisters:
     return ArmRegisters(num_arms, squares)  # shared: it holds no state
 
 
+def add_pull(row: Any, arms: int, arm: int, reward: float, weight: float) -> None:
+    """Add one pull to registers of sums per arm; a plain function, for those that are compiled."""
+    row[arm] += weight * reward
+    row[arms + arm] += weight
+    if row.size > 2 * arms:  # squares, of all arms together or of each
+        row[2 * arms + (arm if row.size == 3 * arms else 0)] += weight * (reward * reward)
+
+
 def _square(reward: float) -> float:
     square = reward * reward
     if square == math.inf:

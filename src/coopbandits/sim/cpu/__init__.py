@@ -53,7 +53,6 @@ KERNELS: dict[type, Kernel] = {
     TreeSums: play_tree,
     LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,
-    NeighborhoodSums: play_neighborhood,
     FloodedPulls: play_flooded_pulls,
     CentralTotals: play_central,
 }
@@ -75,7 +74,7 @@ SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: pla
 """Faster kernels for indices that declare a bonus, without faults and where nothing is forgotten,
 where all may play all arms and nobody stops."""
 
-NEEDS_MESSAGES = (NeighborhoodSums, FloodedPulls)
+NEEDS_MESSAGES = (FloodedPulls,)
 """Aggregations whose kernel assumes that all messages arrive."""
 
 
@@ -101,6 +100,8 @@ def _equivalent(task: Task) -> Kernel | None:
         return SHORTCUTS[kind]
     if kind is RunningConsensus and lasts:
         return play_consensus
+    if kind is NeighborhoodSums and parts.aggregation == NeighborhoodSums():
+        return play_neighborhood
     return play_staged if kind is StagedMixing else None
 
 
@@ -116,9 +117,9 @@ def obstacle(task: Task) -> str | None:
 
     This is the whole list: policies without parts or with agents of their own, user-defined
     aggregations and statistics, agents that first estimate N or λ, windows, lazy sending, partial
-    pooling, waiting, pulls that are not told or not heard, ledgers with a discount, late messages,
-    own clocks, populations, `NEEDS_MESSAGES` under faults, an index or a reward function that numba
-    cannot compile, and floods that are too large. For aggregations on fields `driver.obstacle` is.
+    pooling, waiting, ledgers with a discount, late messages, own clocks, populations,
+    `NEEDS_MESSAGES` under faults, an index or a reward function that numba cannot compile, and
+    floods that are too large. For aggregations on fields `driver.obstacle` is.
     """
     if driver.on_fields(task):
         uncompiled = (_uncompiled(each, task) for each in _members(task))
@@ -161,8 +162,6 @@ def _no_setting(aggregation: object) -> str:
         return " for partial pooling"
     if getattr(aggregation, "wait", 0) > 1:
         return " for waiting"
-    if getattr(aggregation, "exploring", False) or getattr(aggregation, "fair", False):
-        return " for pulls that are not told, or not heard"
     return ""
 
 

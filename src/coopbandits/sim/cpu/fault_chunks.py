@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.network import Network
-from coopbandits.network.faults import DOWN, LOST, directed_links
-from coopbandits.sim.record import Record, Task
+from coopbandits.network.faults import directed_links
+from coopbandits.sim.record import Task
 
 RUN_ENTRIES = 2_000_000
 ALL_ENTRIES = 20_000_000
@@ -20,7 +20,7 @@ class FaultChunk(NamedTuple):
     """Some rounds of the schedules of all runs; otherwise as `network.faults.Chunk`.
 
     Without faults the arrays have 0 rounds, so kernels test ``fate.shape[1] == 0``. Nothing is late
-    here: a fate is `DOWN`, `LOST` or 0.
+    here: a fate is `network.faults.DOWN`, `LOST` or 0.
 
     Attributes
     ----------
@@ -78,21 +78,3 @@ class FaultReader:
         chunks = [schedule.read(rounds) for schedule in self.schedules]
         acts, fresh, fate = (np.stack(parts) for parts in zip(*chunks, strict=True))
         return FaultChunk(acts, fresh, fate)
-
-
-def count_messages(
-    record: Record, task: Task, done: int, rounds: int, fate: NDArray[np.int16], size: int
-) -> None:
-    """Record one message of `size` values per link in rounds `done` + 1 … `done` + `rounds`.
-
-    Without faults `delivered` and `lost` stay 0, as in the reference engine.
-    """
-    per_round = np.full((len(fate), rounds), 2 * task.network.num_edges)
-    if fate.shape[1] > 0:
-        per_round = (fate != DOWN).sum(axis=2)
-        record.delivered += (fate == 0).sum(axis=(1, 2))
-        record.lost += (fate == LOST).sum(axis=(1, 2))
-    sent = record.messages[:, None] + per_round.cumsum(axis=1)
-    now = (task.rounds > done) & (task.rounds <= done + rounds)
-    record.values[:, now] = size * sent[:, task.rounds[now] - done - 1]
-    record.messages[:] = sent[:, -1]

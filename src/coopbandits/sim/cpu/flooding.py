@@ -44,7 +44,7 @@ RING_PULLS = 50_000_000
 
 
 def play_neighborhood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of any index on the pulls of neighbours: balls of one hop."""
+    """Play some runs of any index on the pulls of neighbours, without faults: balls of one hop."""
     return play_balls(parts, task, runs, tick, Reach(1, 2))
 
 

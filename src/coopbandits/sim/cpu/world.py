@@ -108,12 +108,6 @@ def make_tally(task: Task, world: World) -> Tally:
     )
 
 
-def of_first_run(values: Any) -> Any:
-    """Return a world or a tally as the first run sees it; see `launch`."""
-    first = [value[0] if np.ndim(value) > 1 else value for value in values]
-    return type(values)(*first)
-
-
 def span(task: Task, first: int, rounds: int) -> Span:
     """Return the span of pull numbers first … first + rounds − 1."""
     slot = int(np.searchsorted(task.rounds, first, side="right"))

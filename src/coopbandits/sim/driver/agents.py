@@ -70,10 +70,11 @@ def aggregation_of(policy: AnyPolicy) -> FieldAggregation | None:
 
 def form_of(policy: AnyPolicy, task: Task) -> Form:
     """Return what the memory of agents that play a policy is made of."""
-    spec, registers = aggregation_of(policy), registers_of(policy, task)
+    spec = aggregation_of(policy)
     assert spec is not None  # noqa: S101  the driver plays no others
+    registers = spec.decaying(registers_of(policy, task))
     told = task.network.num_agents if "num_agents" in policy.needs else 0
-    sizes, decay = sizes_of(registers, 1, told), spec.decaying(registers).decay
+    sizes, decay = sizes_of(registers, 1, told), registers.decay
     return Form(spec.layout(sizes, decay), spec.widest(sizes, registers), decay)
 
 
