@@ -71,4 +71,4 @@ def test_what_is_asked_for_is_held_against_it(
 def test_another_engine_is_no_timing() -> None:
     assert TINY.player()() >= 0.0
     with pytest.raises(InputError, match=r"'cpu'.*'reference'"):
-        replace(TINY, engine="cpu", policy="running-consensus*lin-ts", problem="linear").player()()
+        replace(TINY, engine="cpu", policy="flood-ucb:lazy=0.2").player()()

@@ -306,7 +306,7 @@ def test_every_pull_of_an_own_clock_meets_a_request_of_its_own() -> None:
 
 def test_own_clocks_are_left_to_the_reference_engine(capsys: pytest.CaptureFixture[str]) -> None:
     call: dict[str, Any] = {"clocks": "poisson", "keep": "", "engine": "auto"}
-    result = play(LINEAR, CYCLE, ["local-sums*lin-ts"], 5, **call)
+    result = play(LINEAR, CYCLE, ["flooded-totals*lin-ts"], 5, **call)
     assert result.meta["engines"] == ["reference"]
     assert "kernel on own clocks" in capsys.readouterr().err
 
@@ -334,6 +334,6 @@ def test_what_does_not_go_together_is_refused(
 
 
 def test_engines_that_cannot_play_it_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    result = play(LINEAR, CYCLE, ["running-consensus*lin-ts"], 5, engine="auto")
+    result = play(LINEAR, CYCLE, ["ledger-sums*lin-ts"], 5, engine="auto")
     assert result.meta["engines"] == ["reference"]
     assert "kernel for linear models on aggregation" in capsys.readouterr().err

@@ -37,9 +37,9 @@ def task(policy: Any, clocks: str = "none") -> Task:
         ("reference", cb.DDUCB(), "none", reference),
         ("auto", Fixed(), "none", reference),
         ("cpu", Fixed(), "none", reference),
-        ("auto", cb.GosInE(), "poisson", asynchronous),
-        ("cpu", cb.GosInE(), "poisson", asynchronous),
-        ("reference", cb.GosInE(), "poisson", asynchronous),
+        ("auto", cb.FloodUCB(), "poisson", asynchronous),
+        ("cpu", cb.FloodUCB(), "poisson", asynchronous),
+        ("reference", cb.FloodUCB(), "poisson", asynchronous),
     ],
 )
 def test_the_first_without_an_obstacle_plays(

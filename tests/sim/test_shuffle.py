@@ -153,8 +153,15 @@ def test_anything_but_true_and_false_is_refused(value: Any) -> None:
 def test_large_tables_are_played_in_smaller_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A shuffled run has a table of its own, which takes memory."""
     problem = BetaBandit([2.0, 0.7], [2.0, 0.5])
-    bytes_per_run = 4 * 2 * 100 + problem.kernel_form().table.nbytes
-    monkeypatch.setattr(SIMULATE, "BATCH_BYTES", 2 * bytes_per_run)
+    run_bytes = cpu.ENGINE.run_bytes
+
+    def two_fit(task: Any) -> int:
+        table = problem.kernel_form().table.nbytes
+        assert run_bytes(task) >= table
+        monkeypatch.setattr(SIMULATE, "BATCH_BYTES", 2 * run_bytes(task))
+        return run_bytes(task)
+
+    monkeypatch.setattr(cpu.ENGINE, "run_bytes", two_fit)
     batches: list[int] = []
     play_runs = cpu.ENGINE.play
 

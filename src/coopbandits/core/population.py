@@ -69,6 +69,12 @@ class Population(Policy):
                 raise InputError(f"agent {agent} is given two policies; give it one")
         self._require_one_statistic()
 
+    @property
+    def plays_parts(self) -> bool:
+        """Whether the agents of all members are those of their parts."""
+        is_own = type(self).make_agent is not Population.make_agent
+        return not is_own and all(member.plays_parts for member in self.members)
+
     def _require_one_statistic(self) -> None:
         """Refuse members whose messages hold registers that the others cannot read.
 

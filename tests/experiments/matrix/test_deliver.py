@@ -22,7 +22,7 @@ from .made_up import made_up
 
 SCENARIOS = ["two-arms", "loss-30"]
 PARTS: dict[str, Any] = {
-    "aggregations": ["tree-sums", "staged-mixing", "central-totals"],
+    "aggregations": ["tree-sums", "flooded-pulls", "central-totals"],
     "indices": ["ucb", "normal-draw"],
 }
 PLAN = make_matrix(SCENARIOS, runs=2, seed=3, horizon=40, **PARTS)
@@ -64,7 +64,7 @@ def test_the_table_on_disk_has_a_line_per_pair_that_was_played(delivered: Delive
     with (folder / "matrix.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     pairs = {(line["scenario"], line["aggregation"], line["index"]): line for line in lines}
-    assert len(pairs) == len(lines) == 6 + 4  # no staged mixing where messages are lost
+    assert len(pairs) == len(lines) == 6 + 4  # no flooded pulls where messages are lost
     for row in scores:
         if row.policy in PLAN.pairs:
             line = pairs[(row.scenario, *PLAN.pairs[row.policy])]
@@ -80,7 +80,7 @@ def test_the_text_has_a_table_per_kind_of_scenario(delivered: Delivered) -> None
     assert "1 scenario with faults, 2 runs each, seed 3; " in text
     assert well.grid.aggregations[0] == "central-totals"
     assert set(well.grid.aggregations) == set(PARTS["aggregations"])
-    assert grid_rows(ill.grid)[-2] == ("staged-mixing", "–", "–", "–")  # no kernel for faults
+    assert grid_rows(ill.grid)[-2] == ("flooded-pulls", "–", "–", "–")  # no kernel for faults
     found = {row.policy: row.score for row in well.scores}
     lines = [line.split() for line in text.splitlines()]
     first = next(line for line in lines if line[:1] == ["tree-sums"])
@@ -141,7 +141,7 @@ def test_the_figure_has_margins_and_dashes() -> None:
     shown = {text.get_position(): text.get_text() for text in axes.texts}
     at = columns.index("ucb") + 0.5
     assert shown[at, rows.index("tree-sums") + 0.5] == "–"
-    assert shown[at, rows.index("staged-mixing") + 0.5] == "2.00"
+    assert shown[at, rows.index("flooded-pulls") + 0.5] == "2.00"
 
 
 def test_the_whole_matrix_can_be_read() -> None:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from coopbandits.core import rows
 from coopbandits.core.aggregate.exchange import check_arms, check_vectors
 from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine, Sizes, whole
 from coopbandits.core.checks import require_count
@@ -28,6 +29,7 @@ from coopbandits.core.index import Index, Support, family_support, require_famil
 from coopbandits.core.policy import Parts, Policy
 from coopbandits.core.special import bernoulli_upper
 from coopbandits.core.spelling import AUTO
+from coopbandits.core.statistic.arm_sums import counts_of, sums_of
 
 NOTHING_HEARD = 2.0
 """Stands for the tag of a neighbour that has not been heard; tags lie between 0 and 1."""
@@ -146,11 +148,11 @@ class LeaderWords(FieldAggregation):
         """Count a leader's pull, and begin another sweep where this one is over."""
         if s.me.tag != s.me.own_tag:
             return
-        num_arms, queued, time = s.sums.size, 0, 0.0
-        for k in range(num_arms):
-            s.sums[k] += pull[k]
-            s.counts[k] += pull[num_arms + k]
-            if pull[num_arms + k] > 0.0:
+        rows.add(s.sums, sums_of(pull))
+        rows.add(s.counts, counts_of(pull))
+        pulled, queued, time = counts_of(pull), 0, 0.0
+        for k in range(s.sums.size):
+            if pulled[k] > 0.0:
                 if s.me.starting == 1 and k == s.me.best:
                     s.me.starting = 0
                 else:
@@ -191,12 +193,13 @@ class LeaderWords(FieldAggregation):
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
         """Write the ranks of arms, as sums of one pull each."""
         num_arms, leads = s.sums.size, s.me.tag == s.me.own_tag
+        ranks = sums_of(totals)
+        rows.fill(counts_of(totals), 1.0)
         for k in range(num_arms):
-            totals[k] = float(s.ranks[k]) if leads else 0.0
-            totals[num_arms + k] = 1.0
+            ranks[k] = float(s.ranks[k]) if leads else 0.0
         if leads and s.me.starting == 1:
-            totals[s.me.best] = num_arms + 1.0
-        totals[s.me.best] += BEST
+            ranks[s.me.best] = num_arms + 1.0
+        ranks[s.me.best] += BEST
 
 
 def begin_sweep(s: Any, level: float) -> None:

@@ -24,6 +24,7 @@ from coopbandits.core.draws import signed_word, uniform_of, word_at
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import Index
 from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.statistic.arm_sums import counts_of, sums_of
 
 BLOCKING_POWER = 2
 """η: a neighbour that is blocked in phase j is blocked up to phase j^η."""
@@ -134,21 +135,18 @@ class ArmAdvice(FieldAggregation):
     def start(self, s: Any, view: LocalView) -> None:
         """Begin with the sticky arms, and the two behind them."""
         size = -(-view.num_arms // told_agents(view, "gosine"))
-        first = view.agent_id * size
-        for k in range(first, first + size):
-            s.sticky[k % view.num_arms] = 1
-        s.me.kept = (first + size) % view.num_arms
-        s.me.tried = (first + size + 1) % view.num_arms
+        own = (view.agent_id * size + np.arange(size + 2)) % view.num_arms
+        s.sticky[own[:size]] = 1
+        s.me.kept, s.me.tried = own[size:].tolist()
         s.me.phase, s.me.adviser = 1, -1
         s.me.word, s.me.blocks = signed_word(view.random_word), int(self.blocking)
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
         """Count one own pull."""
-        num_arms = s.sums.size
-        rows.add(s.sums, pull[:num_arms])
-        rows.add(s.counts, pull[num_arms:])
-        rows.add(s.in_phase, pull[num_arms:])
+        rows.add(s.sums, sums_of(pull))
+        rows.add(s.counts, counts_of(pull))
+        rows.add(s.in_phase, counts_of(pull))
 
     @staticmethod
     def message(s: Any, link: int, out: Vector) -> int:
@@ -168,13 +166,13 @@ class ArmAdvice(FieldAggregation):
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
         """Write own sums and counts; arms that are not held have huge counts."""
-        num_arms = s.sums.size
-        rows.copy(totals[:num_arms], s.sums)
-        rows.copy(totals[num_arms:], s.counts)
+        counts = counts_of(totals)
+        rows.copy(sums_of(totals), s.sums)
+        rows.copy(counts, s.counts)
         about[TIME] = max(1.0, rows.total(s.counts))
-        for k in range(num_arms):
+        for k in range(counts.size):
             if not holds(s, k):
-                totals[num_arms + k] += NOT_HELD
+                counts[k] += NOT_HELD
 
 
 def holds(s: Any, arm: int) -> bool:

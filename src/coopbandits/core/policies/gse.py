@@ -25,6 +25,7 @@ from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import Index
 from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.statistic.arm_sums import counts_of, sums_of
 
 BITS = 52
 """Flags in one value: whole numbers up to 2^53 are exact."""
@@ -86,7 +87,7 @@ class RuledOutMachine(FieldMachine):
         num_arms = self.registers.num_arms
         check_vectors(messages, num_arms + flag_values(num_arms))
         for j, message in messages.items():
-            flags = message[num_arms:]
+            flags = message[self.state.tracked.size :]
             if not ((flags >= 0.0) & (flags < 2.0**BITS) & (flags == np.floor(flags))).all():
                 raise InputError(
                     f"message from {j} has flags {flags.tolist()}; they are whole numbers below "
@@ -144,27 +145,26 @@ class RuledOut(FieldAggregation):
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
         """Count one own pull."""
-        num_arms = s.sums.size
-        rows.add(s.sums, pull[:num_arms])
-        rows.add(s.counts, pull[num_arms:])
+        rows.add(s.sums, sums_of(pull))
+        rows.add(s.counts, counts_of(pull))
 
     @staticmethod
     def message(s: Any, link: int, out: Vector) -> int:
         """Write [z | flags]."""
-        num_arms = s.tracked.size
-        rows.copy(out[:num_arms], s.tracked)
-        return int(num_arms + write_flags(s.out, out[num_arms:]))
+        size = s.tracked.size
+        rows.copy(out[:size], s.tracked)
+        return int(size + write_flags(s.out, out[size:]))
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Average with who was heard, add what the own means changed by, and rule arms out."""
-        num_arms = s.tracked.size
-        for k in range(num_arms):
+        size = s.tracked.size
+        for k in range(size):
             pulled, mean = 0.0, s.sums[k] / max(1.0, s.counts[k])
             for link in range(lengths.size):
                 if lengths[link] > 0:
                     pulled += inbox[link, k] - s.tracked[k]
-                    if has_flag(inbox[link, num_arms:], k):
+                    if has_flag(inbox[link, size:], k):
                         s.out[k] = 1
             s.tracked[k] = s.tracked[k] + pulled / s.me.num_agents + mean - s.means[k]
             s.means[k] = mean
@@ -173,10 +173,10 @@ class RuledOut(FieldAggregation):
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
         """Write own sums and counts; arms that are out have huge counts."""
-        num_arms = s.sums.size
-        rows.copy(totals[:num_arms], s.sums)
-        for k in range(num_arms):
-            totals[num_arms + k] = s.counts[k] + OUT * s.out[k]
+        counts = counts_of(totals)
+        rows.copy(sums_of(totals), s.sums)
+        for k in range(counts.size):
+            counts[k] = s.counts[k] + OUT * s.out[k]
 
 
 def rule_out(s: Any) -> None:

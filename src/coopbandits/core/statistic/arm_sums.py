@@ -166,6 +166,16 @@ def _registers(num_arms: int, squares: str) -> ArmRegisters:
     return ArmRegisters(num_arms, squares)  # shared: it holds no state
 
 
+def sums_of(values: Any) -> Any:
+    """Return the reward sums of `ArmSums()` registers, in plain Python and compiled."""
+    return values[: values.size // 2]
+
+
+def counts_of(values: Any) -> Any:
+    """Return the numbers of pulls of `ArmSums()` registers, in plain Python and compiled."""
+    return values[values.size // 2 :]
+
+
 def add_pull(row: Any, arms: int, arm: int, reward: float, weight: float) -> None:
     """Add one pull to registers of sums per arm; a plain function, for those that are compiled."""
     row[arm] += weight * reward

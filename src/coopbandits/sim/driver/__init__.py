@@ -10,7 +10,6 @@ import numpy as np
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
-from coopbandits.core.population import Population
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
@@ -48,8 +47,7 @@ SPAN_PULLS = 500_000
 
 def on_fields(task: Task) -> bool:
     """Return whether the policies of all agents are made of an aggregation on fields."""
-    is_made_of_parts = task.policy.plays_parts or type(task.policy) is Population
-    members = task.policy.members if is_made_of_parts else ()
+    members = task.policy.members if task.policy.plays_parts else ()
     return bool(members) and all(aggregation_of(member) is not None for member in members)
 
 
