@@ -201,7 +201,7 @@ def test_aggregations_that_send_single_pulls_are_refused() -> None:
         "local-sums", "tree-sums", "ledger-sums", "flooded-totals", "running-consensus",
         "staged-mixing", "central-totals",
     }  # fmt: skip
-    for text in ("pull-mixing", "flooded-pulls", "staged-mixing:neighbor_pulls=true"):
+    for text in ("flooded-pulls", "staged-mixing:neighbor_pulls=true"):
         with pytest.raises(InputError, match=f"features.*{text}"):
             parse_policy(f"{text}*lin-ts")
     assert combine(StagedMixing(), LinUCB()).takes_context

@@ -150,7 +150,8 @@ def known_to(me: int, spec: Aggregation, played: Played) -> list[Pull]:
     """All pulls that can have reached an agent: one round for the first hop and each further."""
     graph = tree_of(played) if isinstance(spec, TreeSums) else played.graph
     hops = nx.single_source_shortest_path_length(graph, me)
-    reach = {LocalSums: 0, NeighborhoodSums: 1}.get(type(spec), getattr(spec, "hop_limit", 99))
+    limits: dict[type, int] = {LocalSums: 0, NeighborhoodSums: 1}
+    reach = limits.get(type(spec), getattr(spec, "hop_limit", 99))
     return [
         pull
         for pull in played.pulls
@@ -350,7 +351,7 @@ def test_a_controller_knows_all_but_what_is_late(name: str, delay: int | None) -
         np.testing.assert_allclose(controller.totals, naive(index, pulls, t + 1), rtol=1e-9)
         if delay is not None:
             old = [pull for pull in pulls if pull.round <= t - delay]
-            np.testing.assert_allclose(controller.history[0], naive(index, old, t + 1), rtol=1e-9)
+            np.testing.assert_allclose(controller.visible(), naive(index, old, t + 1), rtol=1e-9)
     assert {pull.arm for pull in pulls} == set(range(ARMS))
 
 
