@@ -84,7 +84,7 @@ class Forgets(Plain):
 class Discounts(Plain):
     def end_round(self) -> None:
         super().end_round()
-        self.totals *= 0.5
+        self.totals[:] *= 0.5
 
 
 class Peeks(Plain):
@@ -101,9 +101,10 @@ class PeeksByOneRound(Plain):
     delay = 2
 
     def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
-        kept, self.history = self.history, self.history[1:]
+        me = self.machine.state.me
+        kept, me.oldest_round = me.oldest_round, (me.oldest_round + 1) % len(self.history)
         arm = super().choose(word)
-        self.history = kept
+        me.oldest_round = kept
         return arm
 
 
@@ -119,9 +120,10 @@ class LateWithinTheRound(Plain):
     seen: Any = None
 
     def choose(self, word: int, allowed: Sequence[int] | None = None, context: Any = None) -> int:
-        present, self.totals = self.totals, self.totals * 0 if self.seen is None else self.seen
+        present = self.totals.copy()
+        self.totals[:] = 0.0 if self.seen is None else self.seen
         arm = super().choose(word)
-        self.totals = present
+        self.totals[:] = present
         return arm
 
     def end_round(self) -> None:
@@ -140,4 +142,5 @@ class LateByOneRound(Plain):
 
     def end_round(self) -> None:
         super().end_round()
-        self.history[-1], self.later = self.later, self.history[-1]
+        newest = self.history[self.machine.state.me.oldest_round - 1]
+        newest[:], self.later = self.later, newest.copy()

@@ -104,10 +104,18 @@ FAULTS = (
 )  # fmt: skip
 
 
+CENTRAL = (
+    cb.CentralTotals(), cb.CentralTotals(None), cb.CentralTotals(3), cb.CentralTotals(window=7),
+    cb.CentralTotals(None, window=7), cb.CentralTotals(2, discount=0.9),
+)  # fmt: skip
+
+
 @pytest.mark.covering
-@pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda each: each.spelling)
+@pytest.mark.parametrize(
+    "aggregation", [*AGGREGATIONS, *CENTRAL], ids=lambda each: str(each.spelling)
+)
 @pytest.mark.parametrize("faults", FAULTS)
-def test_faults(aggregation: FieldAggregation, faults: str) -> None:
+def test_faults(aggregation: Any, faults: str) -> None:
     compare(cb.combine(aggregation, cb.NormalDraw()), faults=faults)
 
 
@@ -119,18 +127,29 @@ def test_rivals_whose_estimates_are_made_for_their_index(policy: cb.Policy, faul
 
 
 def test_rivals_whose_agents_may_play_some_arms_only() -> None:
-    problem = cb.subsets(PROBLEM, [[0, 1], [1, 2]])
+    problem = cb.subsets(cb.BernoulliBandit([0.8, 0.5, 0.3]), [[0, 1], [1, 2]])
     for policy in RIVALS:
         compare(policy, problem, shuffle_arms=True, horizon=130)
 
 
+@pytest.mark.parametrize("aggregation", CENTRAL, ids=lambda each: str(each.spelling))
+def test_one_controller(aggregation: Any) -> None:
+    """An index that does not draw, arms that some may not play, and totals that are certain."""
+    policy = cb.combine(aggregation, cb.UCB())
+    compare(policy, faults="sleep=0.2")
+    world = cb.subsets(PROBLEM, [[0, 1], [1, 2]])
+    compare(policy, world, shuffle_arms=True, faults="sleep=0.2")
+    if aggregation.window is None and aggregation.discount == 1.0:
+        compare(policy, faults="sleep=0.2", stop=0.9, horizon=200)
+
+
 @pytest.mark.parametrize(
     "aggregation",
-    [cb.RunningConsensus(), cb.StagedMixing(), cb.NeighborhoodSums()],
-    ids=lambda each: each.spelling,
+    [cb.RunningConsensus(), cb.StagedMixing(), cb.NeighborhoodSums(), *CENTRAL],
+    ids=lambda each: str(each.spelling),
 )
 def test_faster_equivalents_play_what_the_driver_does(
-    aggregation: FieldAggregation, monkeypatch: pytest.MonkeyPatch
+    aggregation: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = cb.combine(aggregation, cb.NormalDraw())
     found = compare(policy)

@@ -55,6 +55,20 @@ def test_clocks(problem: str, index: cb.Index, clocks: str) -> None:
         compare(policy, PROBLEMS[problem], clocks=clocks, keep="agents", faults="loss=0.2")
 
 
+@pytest.mark.covering(4)
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("index", [*INDICES, cb.UCB()], ids=lambda index: index.spelling)
+@pytest.mark.parametrize("delay", [None, 0, 2])
+def test_one_controller(problem: str, index: cb.Index, delay: int | None) -> None:
+    if not refused(PROBLEMS[problem], index):
+        policy: Any = cb.combine(cb.CentralTotals(delay), index)
+        compare(policy, PROBLEMS[problem], faults="sleep=0.2")
+
+
+def test_neighbours_send_registers() -> None:
+    compare(cb.combine(cb.NeighborhoodSums(), cb.LinTS()), ONE, faults="delay=2,loss=0.2")
+
+
 def test_registers_are_clipped_where_they_are_never_negative() -> None:
     compare(cb.combine(cb.RunningSums(), cb.LinTS()), ONE, faults="loss=0.2")
 

@@ -8,12 +8,14 @@ One that only plays the part of a server is told whose turn it is, and returns w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import forgets
-from coopbandits.core.aggregate.forgetting import check_forgetting, follow
+from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.forgetting import check_forgetting, keep_totals, window_fields
 from coopbandits.core.checks import require_count
 from coopbandits.core.choice import choose_arm
 from coopbandits.core.contract import Context, Estimate, LocalView, Vector
@@ -21,6 +23,9 @@ from coopbandits.core.spelling import Named
 from coopbandits.core.statistic.linear import in_context
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from coopbandits.core.index import Index
     from coopbandits.core.statistic import Registers, Statistic
 
@@ -49,9 +54,102 @@ class CentralAggregation(Named, ABC):
         """Return what an index asks for."""
         return asked
 
+    @property
+    def memory(self) -> FieldAggregation | None:
+        """What its controller remembers, for compiled engines; None where it cannot be told."""
+        return None
+
     @abstractmethod
     def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
         """Return a controller that plays an index on what it sees."""
+
+
+@dataclass(frozen=True)
+class PooledTotals(FieldAggregation):
+    """What a controller remembers, as the fields of one agent that is told everything.
+
+    The settings are those of `CentralTotals`.
+    """
+
+    delay: int | None = 0
+    discount: float = 1.0
+    window: int | None = None
+    name: ClassVar[str] = "pooled-totals"
+    certifies: ClassVar[bool] = True
+    stamped: ClassVar[bool] = False
+
+    @property
+    def forgets(self) -> bool:
+        """Whether there is a window: a discount leaves what is certain."""
+        return self.window is not None
+
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return totals, and rings of them: of late rounds, and of those of a window."""
+        width = sizes.width
+        return {
+            "totals": width,
+            "history": (0 if self.delay is None else self.delay + 1, width),
+            "oldest_round": int,  # in `history`
+            **window_fields(self.window, width),
+        }
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin a window before the first round."""
+        del view
+        s.me.kept = 1
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return 0: nothing is sent."""
+        del sizes
+        return 0
+
+    @staticmethod
+    def age(s: Any, factors: Vector, factor: float) -> None:
+        """Multiply all totals."""
+        rows.multiply(s.totals, factors)
+        for late in range(s.history.shape[0]):
+            rows.multiply(s.history[late], factors)
+
+    @staticmethod
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
+        """Do nothing: there are no messages."""
+
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add a pull."""
+        rows.add(s.totals, pull)
+
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Stay silent."""
+        return 0
+
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        """End a round."""
+        if s.history.shape[0] > 0:
+            rows.copy(s.history[s.me.oldest_round], s.totals)
+            s.me.oldest_round = (s.me.oldest_round + 1) % s.history.shape[0]
+            if s.past.shape[0] > 0:
+                keep_totals(s, s.history[s.me.oldest_round])
+        elif s.past.shape[0] > 0:
+            keep_totals(s, s.totals)
+
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write what is seen."""
+        write_visible(s, totals)
+        rows.copy(certain, totals)
+
+
+def write_visible(s: Any, totals: Any) -> None:
+    """Write the totals that have arrived, less those from before a window."""
+    if s.history.shape[0] > 0:
+        rows.copy(totals, s.history[s.me.oldest_round])
+    else:
+        rows.copy(totals, s.totals)
+    if s.past.shape[0] > 0:
+        rows.subtract(totals, s.past[s.me.oldest])
 
 
 @dataclass(frozen=True)
@@ -76,10 +174,15 @@ class CentralTotals(CentralAggregation):
     uncertified: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Refuse a delay that is none."""
+        """Check delay, discount and window."""
         if self.delay is not None:
             require_count("delay", self.delay, least=0)
         check_forgetting(self.discount, self.window)
+
+    @property
+    def memory(self) -> FieldAggregation:
+        """Totals, with those of late rounds and of a window."""
+        return PooledTotals(self.delay, self.discount, self.window)
 
     def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
         """Return a controller that plays an index on what it sees."""
@@ -98,12 +201,21 @@ class Controller:
         delay: int,
         window: int | None = None,
     ) -> None:
-        self.index, self.registers, self.window = index, registers, window
-        self.numbers = index.numbers(central_view(registers.num_arms, sigma))
-        self.totals = registers.zeros()
-        self.history = [self.totals.copy() for _ in range(delay + 1)]
-        self.past = self.totals[None].copy()  # what was visible in the last rounds, oldest first
+        view = central_view(registers.num_arms, sigma)
+        self.index, self.registers, self.numbers = index, registers, index.numbers(view)
+        spec = PooledTotals(None if delay < 0 else delay, window=window)
+        self.machine = FieldMachine(spec, view, registers)
         self.rounds = 0
+
+    @property
+    def totals(self) -> Vector:
+        """All that was observed."""
+        return cast("Vector", self.machine.state.totals)
+
+    @property
+    def history(self) -> NDArray[np.float64]:
+        """What it was after the last rounds, a row for each that is kept, in no order."""
+        return cast("NDArray[np.float64]", self.machine.state.history)
 
     def choose(
         self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
@@ -120,16 +232,11 @@ class Controller:
 
     def estimate(self) -> Estimate:
         """Return what is seen now of everybody's totals."""
-        visible = self.visible()
-        time = max(2.0, float(self.registers.version(visible)))
-        found = self.registers.read(visible, time=time, num_agents=1.0)
-        if self.window is not None:
-            return found
-        return found._replace(certain=self.registers.share(visible))
+        return self.machine.estimate()
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
         """Take in one reward."""
-        self.registers.record(self.totals, arm, reward, context)
+        self.machine.observe(arm, reward, context)
 
     def turn(self, agent: int) -> None:
         """Hear who chooses next, which makes no difference where all is known."""
@@ -137,19 +244,14 @@ class Controller:
     def end_round(self) -> Sequence[Vector] | None:
         """Let time pass for what is only seen later; return messages, if there are any."""
         self.rounds += 1
-        if self.history:
-            self.history = [*self.history[1:], self.totals.copy()]
-        self.registers.age(self.totals, *self.history)
-        if self.window is not None:
-            self.past = follow(self.past, self._arrived(), self.window)
+        self.machine.receive({})
         return None
 
     def visible(self) -> Vector:
         """Return the totals that the next choice reads."""
-        return self._arrived() if self.window is None else self._arrived() - self.past[0]
-
-    def _arrived(self) -> Vector:
-        return self.history[0] if self.history else self.totals
+        found = self.registers.zeros()
+        write_visible(self.machine.state, found)
+        return found
 
 
 def central_view(num_arms: int, sigma: float) -> LocalView:

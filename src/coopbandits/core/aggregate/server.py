@@ -113,10 +113,10 @@ class ServerController(Controller):
             due = list(self.fetched)
         uploads = [self.untold[agent] for agent in due]
         for agent, upload in zip(due, uploads, strict=True):
-            self.totals = self.totals + upload
+            self.totals[:] = self.totals + upload
             self.untold[agent] = self.linear.zeros()
         for agent in due:
-            self.fetched[agent] = self.totals
+            self.fetched[agent] = self.totals.copy()
         return [*uploads, *(self.fetched[agent] for agent in due)]
 
     def _is_due(self, agent: int) -> bool:

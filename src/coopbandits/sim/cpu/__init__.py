@@ -54,7 +54,6 @@ KERNELS: dict[type, Kernel] = {
     LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,
     FloodedPulls: play_flooded_pulls,
-    CentralTotals: play_central,
 }
 """Aggregation → the kernel that plays any index on it; subclasses have none."""
 
@@ -100,6 +99,8 @@ def _equivalent(task: Task) -> Kernel | None:
         return SHORTCUTS[kind]
     if kind is RunningConsensus and lasts:
         return play_consensus
+    if kind is CentralTotals and getattr(parts.aggregation, "window", None) is None:
+        return play_central
     if kind is NeighborhoodSums and parts.aggregation == NeighborhoodSums():
         return play_neighborhood
     return play_staged if kind is StagedMixing else None

@@ -12,7 +12,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError
-from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
+from coopbandits.sim.cpu.fault_chunks import FaultReader, LinkTable, link_table
 from coopbandits.sim.cpu.linear_scene import LinearRuns, Scene, make_scene
 from coopbandits.sim.cpu.runs import REPLAYED, Runs
 from coopbandits.sim.cpu.world import span
@@ -23,6 +23,7 @@ from coopbandits.sim.driver.agents import (
     registers_of,
     run_bytes,
 )
+from coopbandits.sim.driver.central import play_central
 from coopbandits.sim.driver.events import (
     COMPILED,
     ENDED,
@@ -58,7 +59,7 @@ def obstacle(task: Task) -> str:
     assert spec is not None  # noqa: S101  it is on fields
     assert parts is not None  # noqa: S101  so it is made of parts
     statistic = parts.statistic
-    if task.clocks is not None and type(task.clocks) not in COMPILED:
+    if task.clocks is not None and (task.policy.central or type(task.clocks) not in COMPILED):
         return f" on clocks {task.clocks.spelling}"
     if statistic.takes_context:
         if not is_ours(parts.index):
@@ -111,6 +112,8 @@ class Driver:
             if task.tables.in_context:
                 room = self.rule.scratch
                 self.scene = make_scene(task, runs, registers, self.state.record, room)
+        if task.policy.central:  # a controller has no links
+            table = LinkTable(np.zeros(2, dtype=np.int64), table.senders[:0], table.reverse[:0])
         self.agents = [Agents(task, run, table, registers.size) for run in runs]
         form = form_of(policy, task)
         self.step = compiled_step(spec, form.layout, form.decay)
@@ -154,6 +157,9 @@ class Driver:
     def _play_rounds(self, row: int, rounds: int) -> None:
         """Play a span of one run, stopping for every agent that is renewed."""
         agents, done = self.agents[row], self.state.done
+        if self.task.policy.central:
+            self._play_central(row, rounds)
+            return
         acts, renewed, fate = self.faults.acts[row], self.faults.fresh[row], self.faults.fate[row]
         cuts = np.flatnonzero(renewed.any(axis=1)).tolist() if renewed.size else []
         for first, stop in zip([0, *cuts], [*cuts, rounds], strict=True):
@@ -169,6 +175,15 @@ class Driver:
             if played < stop - first:
                 self.failed[row] = done + first + played + 1
                 return
+
+    def _play_central(self, row: int, rounds: int) -> None:
+        """Play a span of one run by a controller, to which it is alike who has lost a memory."""
+        late = len(self.agents[row].state(0).history)
+        *given, _ = self._given(row, self.state.done, rounds)
+        acts = self.faults.acts[row]
+        played = play_central(*given, late - 1, acts, self.reading, self.scene, row)
+        if played < rounds:
+            self.failed[row] = self.state.done + played + 1
 
     def _play_events(self, row: int, rounds: int) -> None:
         """Play a span of one run in events, stopping where letters need more room."""

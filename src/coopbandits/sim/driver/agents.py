@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coopbandits.core.aggregate.central import CentralAggregation, central_view
 from coopbandits.core.aggregate.fields import (
     FieldAggregation,
     Layout,
@@ -62,9 +63,13 @@ class Form(NamedTuple):
 
 
 def aggregation_of(policy: AnyPolicy) -> FieldAggregation | None:
-    """Return the aggregation of a policy if it is one on fields and the policy plays its parts."""
+    """Return the aggregation of a policy if it is one on fields and the policy plays its parts.
+
+    Of a controller it is what that remembers.
+    """
     parts = policy.parts
     spec = parts.aggregation if parts is not None and policy.plays_parts else None
+    spec = spec.memory if isinstance(spec, CentralAggregation) else spec
     return spec if isinstance(spec, FieldAggregation) and not spec.machine_only else None
 
 
@@ -87,12 +92,17 @@ def registers_of(policy: AnyPolicy, task: Task) -> Registers:
 def run_bytes(task: Task) -> int:
     """Return about how many bytes one run takes, beside its record."""
     policy, agents = task.policy.members[0], task.network.num_agents
+    holders = 1 if policy.central else agents
     (layout, most, _), width = form_of(policy, task), registers_of(policy, task).size
     of_link = most + 3  # its place in the box; and of the tables of links
-    of_agent = 3 * width + CONTEXT + STOP_MEMORY + numbers_type(layout).itemsize // WORD
+    of_agent = 3 * width + CONTEXT + STOP_MEMORY
+    of_holder = numbers_type(layout).itemsize // WORD
     for field in layout.arrays:
         size = int(np.prod(field.shape, dtype=np.int64))
-        of_link, of_agent = of_link + size * field.per_link, of_agent + size * (not field.per_link)
+        of_link, of_holder = (
+            of_link + size * field.per_link,
+            of_holder + size * (not field.per_link),
+        )
     of_link += late_slots(task) * (most + 2)
     if task.clocks is not None:  # slots of letters, and their places in the queue
         of_link += int(2 + 2 * task.clocks.latency * task.clocks.gossip) * (most + 8)
@@ -101,19 +111,24 @@ def run_bytes(task: Task) -> int:
     if task.tables.in_context:
         of_agent += task.problem.num_arms * (task.problem.num_features + 2)
     table = task.tables.rows.nbytes + task.tables.costs.nbytes if task.shuffle_arms else 0
-    return WORD * (agents * of_agent + 2 * task.network.num_edges * of_link) + table
+    of_agents = agents * of_agent + holders * of_holder
+    return WORD * (of_agents + 2 * task.network.num_edges * of_link) + table
 
 
 class Agents:
-    """All agents of one run."""
+    """All agents of one run, or the controller in their place."""
 
     def __init__(self, task: Task, run: int, table: LinkTable, width: int) -> None:
-        policies = [task.policy.played_by(i) for i in range(task.network.num_agents)]
+        pulling = task.network.num_agents
+        policies = [task.policy.played_by(i) for i in range(pulling)]
+        if task.policy.central:
+            policies, self.views = [task.policy], [central_view(task.problem.num_arms, task.sigma)]
+        else:
+            self.views = [
+                told_view(view, policy.needs)
+                for view, policy in zip(local_views(task, run), policies, strict=True)
+            ]
         self.specs = [aggregation_of(policy) for policy in policies]
-        self.views = [
-            told_view(view, policy.needs)
-            for view, policy in zip(local_views(task, run), policies, strict=True)
-        ]
         agents, links = len(self.views), table.senders.size
         self.layout, most, _ = form_of(policies[0], task)
         self.registers = [registers_of(policy, task) for policy in policies]
@@ -128,7 +143,8 @@ class Agents:
         self.memory = Memory(
             me, np.zeros(sum(lengths)), table.indptr, table.reverse, given,
             np.zeros((links, most)), np.zeros(links, dtype=np.int64), np.zeros((agents, width)),
-            np.zeros((agents, width)), np.zeros((agents, width)), np.zeros(agents, dtype=np.int64),
+            np.zeros((agents, width)), np.zeros((pulling, width)),
+            np.zeros(pulling, dtype=np.int64),
         )  # fmt: skip
         self.numbers = me.view(np.recarray)
         self.arrays, at = [], 0

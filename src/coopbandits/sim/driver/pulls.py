@@ -82,7 +82,7 @@ def choose(
         totals.ctypes, certain.ctypes, contexts.ctypes, state.pulls.ctypes, room.everybody.ctypes,
         first, last,
     )  # fmt: skip
-    if ok != 1 or not _complete(totals, contexts, rule, reading, scene, first, last):
+    if ok != 1 or not complete(totals, contexts, rule, reading, scene, first, last):
         return False
     read, width = totals, totals.shape[1]
     if rule.stopping:
@@ -94,7 +94,7 @@ def choose(
                 )
         read = room.apart
     if scene is not None:
-        _look(world, scene, room, run, pull, time, first, last)
+        look_around(world, scene, room, run, pull, time, first, last)
     choice(
         read.ctypes, read.shape[1], contexts.ctypes, CONTEXT, world.decision_keys.ctypes, pull,
         numbers.ctypes, rule.numbers_stride, memory.ctypes, room.scratch.ctypes, room.arms.ctypes,
@@ -104,7 +104,7 @@ def choose(
 
 
 @inner
-def _complete(
+def complete(
     totals: Any, contexts: Any, rule: Any, reading: Any, scene: Any, first: int, last: int
 ) -> bool:
     """Clip what is never negative, and count pulls where no time was told."""
@@ -139,7 +139,7 @@ def _complete(
 
 
 @inner
-def _look(
+def look_around(
     world: Any, scene: Any, room: Any, run: int, pull: int, time: int, first: int, last: int
 ) -> None:
     """Draw the features that agents see, and what arms pay then."""
