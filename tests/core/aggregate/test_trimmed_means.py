@@ -96,7 +96,9 @@ def told(*means: float, counts: float = 1.0) -> Vector:
 def known(liars: int, kappa: float) -> TrimmedMeansMachine:
     """An agent with neighbours 1 to 4 and one pull of each of two arms, which paid 0.5."""
     weights = dict.fromkeys(range(1, 5), 0.2)
-    found = machine(TrimmedMeans(liars, kappa), one_view(neighbor_weights=weights))
+    found: TrimmedMeansMachine = machine(
+        TrimmedMeans(liars, kappa), one_view(neighbor_weights=weights)
+    )
     for arm in range(2):
         found.observe(arm, 0.5)
     return found

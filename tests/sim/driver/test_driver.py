@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -88,7 +89,9 @@ AGGREGATIONS = (
     cb.RunningConsensus(discount=0.9), cb.PullMixing(), cb.PullMixing(discount=0.9),
     cb.StagedMixing(), cb.StagedMixing(mixing_rounds=3, discount=0.97),
     cb.StagedMixing(values_per_message=4), cb.StagedMixing(neighbor_pulls=True),
-    cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3),
+    cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3), cb.TreeSums(),
+    cb.TreeSums(discount=0.9), cb.TreeSums(window=7), cb.TreeSums(lazy=0.3),
+    cb.TreeSums(spread=0.2), cb.TreeSums(spread="estimate"), cb.TreeSums(spread=math.inf),
 )  # fmt: skip
 FAULTS = (
     "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",
@@ -116,6 +119,12 @@ def test_indices(aggregation: FieldAggregation, index: cb.Index) -> None:
 @pytest.mark.parametrize("graph", ["complete:1", "star:6", "complete:2"])
 def test_graphs(graph: str) -> None:
     compare(cb.combine(PushSum(), cb.UCB()), network=cb.Network.from_spec(graph))
+
+
+@pytest.mark.parametrize("graph", ["complete:1", "star:30"])
+def test_trees(graph: str) -> None:
+    """One agent has many relatives."""
+    compare(cb.combine(cb.TreeSums(), cb.NormalDraw()), network=cb.Network.from_spec(graph))
 
 
 def test_worlds() -> None:

@@ -27,7 +27,10 @@ class Newest(PushSum):
     overtakes: ClassVar[bool] = True
 
 
-AGGREGATIONS = (PushSum(), Newest(), Certain(), cb.RunningSums())
+AGGREGATIONS = (
+    PushSum(), Newest(), Certain(), cb.RunningSums(), cb.TreeSums(), cb.TreeSums(discount=0.9),
+    cb.TreeSums(window=7), cb.TreeSums(lazy=0.3),
+)  # fmt: skip
 CLOCKS = (
     "poisson", "poisson:ratio=10,latency=0.7,gossip=2", "poisson:gossip=0.25,latency=6",
     "regular", "regular:rates=1..2..4..1..1..2..1..1,latency=3", "regular:latency=20,gossip=3",
