@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -18,11 +18,11 @@ from coopbandits.core import (
     Index,
     LocalView,
     Policy,
-    Registers,
     Vector,
 )
+from coopbandits.core.aggregate import Aggregation
 from coopbandits.core.aggregate.consensus import RunningConsensusMachine
-from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine
+from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.choice import index_values
 from coopbandits.core.draws import Words, normals, words
@@ -108,21 +108,8 @@ def make_agents(policy: Policy, matrix: Matrix, num_arms: int) -> list[Cooperati
     return [make_agent(policy, view) for view in views(matrix, num_arms)]
 
 
-Made = TypeVar("Made", covariant=True)
-
-
-class Maker(Protocol[Made]):
-    """An aggregation, for type checkers: what it makes."""
-
-    def make(self, view: LocalView, registers: Registers) -> Made: ...
-
-
-@overload
-def machine(spec: FieldAggregation, view: LocalView, *, squares: str = "none") -> Any: ...
-@overload
-def machine(spec: Maker[Made], view: LocalView, *, squares: str = "none") -> Made: ...
-def machine(spec: Maker[Any], view: LocalView, *, squares: str = "none") -> Any:
-    """One agent's machine, which adds up sums and counts per arm."""
+def machine(spec: Aggregation, view: LocalView, *, squares: str = "none") -> Any:
+    """One agent's machine, which adds up sums and counts per arm; its fields are attributes."""
     made = spec.make(view, ArmSums(squares).registers(view.num_arms))
     return Fields(made) if isinstance(made, FieldMachine) else made
 

@@ -198,7 +198,7 @@ def root_says(mine: LedgerSumsMachine, beat: int, heard: float = 0.0, **more: fl
     return np.array([*mass, *ledger, *header, *alone, root, float(beat), 0.0, 1.0])
 
 
-def handing() -> LedgerSumsMachine:
+def handing() -> Any:
     """A machine whose next message hands one pull to neighbour 2."""
     mine = machine(LedgerSums(), one_view(num_arms=1))
     mine.receive({2: root_says(mine, 1)})
@@ -208,7 +208,7 @@ def handing() -> LedgerSumsMachine:
     return mine
 
 
-def relinked(mine: LedgerSumsMachine, neighbors: list[int]) -> LedgerSumsMachine:
+def relinked(mine: LedgerSumsMachine, neighbors: list[int]) -> Any:
     """Return the machine with other neighbours."""
     weights = dict.fromkeys(neighbors, 0.25)
     moved = machine(LedgerSums(), one_view(num_arms=1, neighbor_weights=weights))

@@ -129,12 +129,13 @@ def test_a_tree_lets_go_of_a_parent_that_is_no_longer_there() -> None:
     )
     tree = child.machine
     assert isinstance(tree, TreeSumsMachine)
+    me = tree.state.me
     kept = moved(child, TreeTS(), [tree.parent]).machine
     assert isinstance(kept, TreeSumsMachine)
-    assert (kept.parent, kept.dist) == (tree.parent, tree.dist)
+    assert (kept.parent, kept.state.me.dist) == (tree.parent, me.dist)
     left = moved(child, TreeTS(), [j for j in tree.places if j != tree.parent]).machine
     assert isinstance(left, TreeSumsMachine)
-    assert (left.parent, left.dist, left.root) == (NOBODY, FAR, tree.root)
+    assert (left.parent, left.state.me.dist, left.state.me.root) == (NOBODY, FAR, me.root)
 
 
 @pytest.mark.parametrize("policy", [DDUCB(), DecTS()], ids=lambda policy: policy.spelling)

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coopbandits as cb
-from coopbandits.core import LocalView
 from coopbandits.core.aggregate import (
     AGGREGATIONS,
     Aggregation,
@@ -28,7 +27,7 @@ from coopbandits.core.contract import Estimate, Vector
 from coopbandits.core.draws import normals, uniforms, words
 from coopbandits.core.recommend import leader, obstacle
 from coopbandits.core.registry import EXAMPLES, parse_policy
-from coopbandits.core.statistic import ArmSums, Registers
+from coopbandits.core.statistic import ArmSums
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Mail
 from coopbandits.sim.tapes import REWARDS, agent_keys, identity_words, tape_words
@@ -236,16 +235,14 @@ class Trusting(TreeSumsMachine):
     best: Vector | None = None
 
     def estimate(self) -> Estimate:
-        totals = self._totals()[:-2]
-        pulls = self.registers.version
+        totals, pulls = (self.state.own + self.state.branches)[:-2], self.registers.version
         if self.best is None or pulls(totals) > pulls(self.best):
             self.best = totals
         return super().estimate()._replace(certain=self.registers.share(self.best))
 
 
 class TrustingTree(cb.TreeSums):
-    def make(self, view: LocalView, registers: Registers) -> Trusting:
-        return Trusting(view, registers)
+    machine = Trusting
 
 
 @pytest.mark.plays

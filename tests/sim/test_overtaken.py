@@ -17,9 +17,9 @@ class Watched(TreeSumsMachine):
 
     def receive(self, messages: Mapping[int, cb.Vector]) -> None:
         """Compare beats: those of one root only grow, so a smaller one is older."""
-        at = self.own.size
+        at = self.registers.size + 2
         for j, message in messages.items():
-            root, beat = self.controls[self.places[j]][:2]
+            root, beat = self.state.controls[self.places[j]][:2]
             Watched.overwritten += bool(message[at] == root and message[at + 1] < beat)
         super().receive(messages)
 
@@ -27,9 +27,7 @@ class Watched(TreeSumsMachine):
 class WatchedTrees(cb.TreeSums):
     """Tree sums whose machines look at what arrives."""
 
-    def make(self, view: cb.LocalView, registers: cb.Registers) -> Watched:
-        """Return the machine of one agent."""
-        return Watched(view, registers)
+    machine = Watched
 
 
 class AsEver(WatchedTrees):

@@ -189,7 +189,7 @@ def test_the_watch_over_old_memories_sees_mistakes(
             attack(Wrong())
 
 
-def opened(pulls: int = 1) -> LedgerSumsMachine:
+def opened(pulls: int = 1) -> Any:
     """A machine of 3 rounds that holds some pulls, knows both neighbours, and is opened again."""
     mine = machine(LedgerSums(), one_view(num_arms=1))
     for beat in (1, 2, 3):
@@ -330,7 +330,7 @@ def test_nothing_is_doubted_where_nothing_is_known() -> None:
     assert not mine.is_sure
 
 
-def lonely() -> LedgerSumsMachine:
+def lonely() -> Any:
     """A machine of 2 rounds that holds a pull, has heard nobody yet, and is opened again."""
     mine = machine(LedgerSums(), one_view(neighbor_weights={}, own_weight=1.0, num_arms=1))
     mine.observe(0, 1.0)

@@ -11,7 +11,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.core import CooperativeAgent
 from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
-from coopbandits.core.aggregate.lazy import is_news, require_growth
+from coopbandits.core.aggregate.lazy import has_grown, require_growth
 from coopbandits.testing import check_policy
 
 from ..fleet import GRAPHS, exchange, gossip_matrix, make_agents, rewards_tape, through_json
@@ -45,12 +45,12 @@ def play(
 
 
 def test_totals_are_news_once_some_arm_has_grown_enough() -> None:
+    assert not has_grown(11.0, 10.0, 0.1)
+    assert has_grown(12.0, 10.0, 0.1)  # 1.1 · 10 + 1, whatever rounding makes of it
+    assert has_grown(11.0, 10.0, 0.0)
+    assert not has_grown(10.0, 10.0, 0.0)
     told = np.array([10.0, 0.0])
-    assert not is_news(np.array([11.0, 0.0]), told, 0.1)
-    assert is_news(np.array([12.0, 0.0]), told, 0.1)  # 1.1 · 10 + 1, whatever rounding makes of it
-    assert is_news(np.array([10.0, 1.0]), told, 0.1)
-    assert is_news(np.array([11.0, 0.0]), told, 0.0)
-    assert not is_news(told, told, 0.0)
+    assert has_grown(np.array([10.0, 1.0]), told, 0.1).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("kind", POLICIES)

@@ -20,7 +20,6 @@ from coopbandits.core.aggregate.spanning_tree import (
     PATIENCE,
     UNDERCUT,
 )
-from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.draws import uniforms, words
 
 from ..fleet import machine
@@ -36,7 +35,7 @@ def gone(rounds: int) -> int:
     return int(most + min((rounds + most) / 7, LONGEST)) + 8 * 4
 
 
-def den(graph: str, **more: Any) -> Den[TreeSumsMachine]:
+def den(graph: str, **more: Any) -> Den[Any]:
     return Den(partial(machine, TreeSums()), GRAPHS[graph], **more)
 
 
@@ -47,7 +46,7 @@ def claim(root: float, beat: float, dist: float = 0.0, bond: float = HEARS, **mo
     return np.array([*totals, root, beat, dist, bond, *more.get("minima", ())])
 
 
-def assert_exact(world: Den[TreeSumsMachine]) -> None:
+def assert_exact(world: Den[Any]) -> None:
     """Once nobody pulls any more, all know all that honest agents were paid."""
     world.run(len(world.agents), pull=False)
     for agent in world.honest:
@@ -75,7 +74,7 @@ IMPOSSIBLES: dict[str, Vector] = {
 
 
 @pytest.fixture(scope="module")
-def standing() -> Den[TreeSumsMachine]:
+def standing() -> Den[Any]:
     """A tree that stands; only for tests that leave it as it is."""
     world = den("ring")
     world.run(50)
@@ -83,9 +82,7 @@ def standing() -> Den[TreeSumsMachine]:
 
 
 @pytest.mark.parametrize("case", IMPOSSIBLES)
-def test_an_impossible_tree_is_refused_and_changes_nothing(
-    standing: Den[TreeSumsMachine], case: str
-) -> None:
+def test_an_impossible_tree_is_refused_and_changes_nothing(standing: Den[Any], case: str) -> None:
     world = standing
     agent = world.agents[1]
     before = agent.export_state()
@@ -103,33 +100,33 @@ def test_impossible_roots_do_not_even_disturb(graph: str) -> None:
     assert {sender for sender, _ in world.refused} == {0}
 
 
-def lowest(world: Den[TreeSumsMachine]) -> tuple[float, float]:
+def lowest(world: Den[Any]) -> tuple[float, float]:
     """The least root and the largest beat that pass now."""
     most = world.claims[0].most_rounds(world.now())
     return -most / UNDERCUT, most
 
 
-def at_the_bound(_: int, world: Den[TreeSumsMachine]) -> Vector:
+def at_the_bound(_: int, world: Den[Any]) -> Vector:
     return claim(*lowest(world), bond=CHILD, agents=MAX_AGENTS, pulls=MAX_AGENTS * 100.0)
 
 
-def frozen_beat(_: int, world: Den[TreeSumsMachine]) -> Vector:
+def frozen_beat(_: int, world: Den[Any]) -> Vector:
     """The root that everybody follows, with a beat that it will not reach for long."""
     return claim(world.agents[3].root, lowest(world)[1])
 
 
-def far_away(_: int, world: Den[TreeSumsMachine]) -> Vector:
+def far_away(_: int, world: Den[Any]) -> Vector:
     return claim(lowest(world)[0], lowest(world)[1], FAR - 1.0)
 
 
-def more_and_more_rarely(_: int, world: Den[TreeSumsMachine]) -> Vector | None:
+def more_and_more_rarely(_: int, world: Den[Any]) -> Vector | None:
     """A beat now and then, so that all get used to waiting for it."""
     times = [int(2.2**power) for power in range(3, 12)]
     now = world.rounds
     return claim(-2.0, float(now), bond=CHILD, pulls=40.0) if now in times or now < 10 else None
 
 
-def in_turns(who: int, world: Den[TreeSumsMachine]) -> Vector | None:
+def in_turns(who: int, world: Den[Any]) -> Vector | None:
     """Two liars undercut each other, a little ahead of when a root is given up."""
     turn = world.rounds // 30
     root = -0.5 * turn - 0.1
@@ -168,7 +165,7 @@ def test_two_liars_who_take_turns_are_forgotten_too(graph: str) -> None:
     pair = {"ring": (0, 1), "random": (0, 4)}[graph]
     world = den(graph, liars=pair)
 
-    def lie(who: int, now: Den[TreeSumsMachine]) -> Vector | None:
+    def lie(who: int, now: Den[Any]) -> Vector | None:
         return at_the_bound(who, now) if (now.rounds // 45) % 2 == pair.index(who) else None
 
     world.lie = lie

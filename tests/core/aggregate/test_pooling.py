@@ -11,7 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coopbandits as cb
-from coopbandits.core.aggregate.pooling import Sites, pooled, scatter, scatter_of, within
+from coopbandits.core.aggregate.pooling import (
+    differences,
+    pooled,
+    scatter,
+    scatter_of,
+    within,
+)
 from coopbandits.core.draws import normals, words
 from coopbandits.core.statistic import ArmSums, SiteSums, VersionedRegisters
 from coopbandits.testing import check_policy
@@ -97,10 +103,9 @@ def test_registers_of_sites_add_up_to_what_single_sites_tell(
     assert total[11] == seen.sum()
     assert registers.version(total) == len(everything)
     assert not registers.excess(total, bounded=False)
-    read = registers.read(total, time=1.0, num_agents=1.0)
-    sites = Sites(read.extra[-2], read.extra[:3], read.extra[-1], read.extra[-3])
     direct = scatter_of(sums, counts, 1.0)
-    indirect = scatter(read.sums, read.counts, sites, 1.0)
+    between, freedom, room = differences(total, 3)
+    indirect = scatter(between, freedom, 1.0, room)
     assert indirect.freedom == direct.freedom
     assert indirect.spread == pytest.approx(direct.spread, abs=1e-6)
     assert indirect.ratio == pytest.approx(direct.ratio, abs=1e-6, nan_ok=True)
@@ -148,8 +153,11 @@ def test_nothing_is_known_of_differences_before_two_sites_have_pulled_an_arm() -
 
 
 def test_the_variance_is_the_told_one_until_enough_is_known() -> None:
-    assert within(Sites(0.0, np.zeros(2), 4.0, 9.0), 20.0, 0.5) == 0.25
-    assert within(Sites(10.0, np.zeros(2), 4.0, 30.0), 104.0, 0.5) == pytest.approx(0.2)
+    """Of two arms: squares, Σ s²/n and pairs stand behind sums, counts and squared counts."""
+    few = np.array([0.0, 0.0, 10.0, 10.0, 0.0, 0.0, 9.0, 0.0, 4.0])
+    assert within(few, 2, 0.5) == 0.25
+    many = np.array([0.0, 0.0, 52.0, 52.0, 0.0, 0.0, 30.0, 10.0, 4.0])
+    assert within(many, 2, 0.5) == pytest.approx(0.2)
 
 
 @pytest.mark.covering(1)

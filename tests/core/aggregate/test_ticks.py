@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coopbandits.core import (
-    ArmSums,
     FloodedTotals,
     InputError,
     LocalSums,
@@ -253,7 +252,7 @@ def test_time_is_part_of_the_state(spec: Any) -> None:
     town = Town(spec, nx.path_graph(2))
     town.pull(0, 0, 1.0)
     town.step(ticks=5)
-    again = spec.make(town.views[0], ArmSums().registers(2))
+    again = machine(spec, town.views[0])
     again.restore_state(through_json(town.agents[0].export_state()))
     assert again.export_state() == town.agents[0].export_state()
     assert "clock" in again.export_state()

@@ -113,8 +113,9 @@ def test_what_has_no_kernel_is_said(
     ],
     ids=["one group", "all arms"],
 )
-def test_worlds_of_one_group_are_played_as_they_are(world: Problem) -> None:
+@pytest.mark.parametrize("text", ["local-sums*lin-ts", "tree-sums*lin-ts", "central-totals*lin-ts"])
+def test_worlds_of_one_group_are_played_as_they_are(world: Any, text: str) -> None:
     """Their coefficients are the world's, not those of the problem that it is made of."""
-    assert_equal(world, "local-sums*lin-ts")
-    found = simulate(world, CYCLE, parse_policy("central-totals*lin-ts"), 20, progress=False)
+    assert_equal(world, text)
+    found = simulate(world, CYCLE, parse_policy("flooded-totals*lin-ts"), 20, progress=False)
     assert found.meta["engines"] == ["reference"]

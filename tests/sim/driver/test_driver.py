@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -91,7 +92,9 @@ AGGREGATIONS = (
     cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3), cb.TrimmedMeans(),
     cb.TrimmedMeans(liars=0, kappa=4.0), cb.TrackedMeans(), cb.TrackedMeans(pairs=True),
     cb.TrackedMeans(pairs=True, epsilon=50.0, horizon=40), cb.NeighborhoodSums(),
-    cb.NeighborhoodSums(exploring=True, fair=True),
+    cb.NeighborhoodSums(exploring=True, fair=True), cb.TreeSums(), cb.TreeSums(discount=0.9),
+    cb.TreeSums(window=7), cb.TreeSums(lazy=0.3), cb.TreeSums(spread=0.2),
+    cb.TreeSums(spread="estimate"), cb.TreeSums(spread=math.inf),
 )  # fmt: skip
 RIVALS = (
     cb.DPE2(), cb.DPE2("bernoulli"), cb.GosInE(), cb.GosInE(blocking=True, constant=1.0),
@@ -171,6 +174,12 @@ def test_indices(aggregation: FieldAggregation, index: cb.Index) -> None:
 @pytest.mark.parametrize("graph", ["complete:1", "star:6", "complete:2"])
 def test_graphs(graph: str) -> None:
     compare(cb.combine(PushSum(), cb.UCB()), network=cb.Network.from_spec(graph))
+
+
+@pytest.mark.parametrize("graph", ["complete:1", "star:30"])
+def test_trees(graph: str) -> None:
+    """One agent has many relatives."""
+    compare(cb.combine(cb.TreeSums(), cb.NormalDraw()), network=cb.Network.from_spec(graph))
 
 
 def test_worlds() -> None:

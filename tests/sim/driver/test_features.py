@@ -69,6 +69,20 @@ def test_neighbours_send_registers() -> None:
     compare(cb.combine(cb.NeighborhoodSums(), cb.LinTS()), ONE, faults="delay=2,loss=0.2")
 
 
+AGGREGATIONS = (
+    cb.TreeSums(), cb.TreeSums(discount=0.9), cb.TreeSums(window=7), cb.TreeSums(lazy=0.3),
+)  # fmt: skip
+
+
+@pytest.mark.covering(2)
+@pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda each: each.spelling)
+@pytest.mark.parametrize("problem", ["sphere", "a model per arm"])
+@pytest.mark.parametrize("faults", FAULTS)
+def test_aggregations(aggregation: cb.Aggregation, problem: str, faults: str) -> None:
+    index = cb.LinTS(disjoint=problem == "a model per arm")
+    compare(cb.combine(aggregation, index), PROBLEMS[problem], faults=faults)
+
+
 def test_registers_are_clipped_where_they_are_never_negative() -> None:
     compare(cb.combine(cb.RunningSums(), cb.LinTS()), ONE, faults="loss=0.2")
 

@@ -115,7 +115,7 @@ def test_a_population_of_one_policy_is_that_policy() -> None:
             [(PushSum(), cb.UCB(), []), (Certain(), cb.UCB(), [0])],
             "PushSum.ucb and .*Certain.ucb in one network",
         ),
-        ([(PushSum(), cb.UCB(), []), (cb.TreeSums(), cb.UCB(), [0])], "no compiled kernel"),
+        ([(PushSum(), cb.UCB(), []), (cb.FloodedTotals(), cb.UCB(), [0])], "no compiled kernel"),
     ],
 )
 def test_members_on_other_aggregations_are_left_to_the_reference_engine(

@@ -115,13 +115,16 @@ def write_minima(s: Any, told: float, out: Any, at: int) -> int:
     For a neighbour that told the same sum, m is left out.
     """
     out[at] = s.me.total
-    if told == s.me.total:
-        return at + 1
-    rows.copy(out[at + 1 : at + 1 + EXPONENTIALS], s.minima)
+    return at + 1 if told == s.me.total else write_drawn(s, out, at + 1)
+
+
+def write_drawn(s: Any, out: Any, at: int) -> int:
+    """Write [m | generation] from a place on, 0 left out; return where it ends."""
+    rows.copy(out[at : at + EXPONENTIALS], s.minima)
     if s.me.generation == 0:
-        return at + 1 + EXPONENTIALS
-    out[at + 1 + EXPONENTIALS] = s.me.generation
-    return at + 2 + EXPONENTIALS
+        return at + EXPONENTIALS
+    out[at + EXPONENTIALS] = s.me.generation
+    return at + EXPONENTIALS + 1
 
 
 def hear_minima(s: Any, message: Any, at: int, end: int) -> None:

@@ -231,10 +231,13 @@ class FieldAggregation(Aggregation):
         fading = fading_fields(sizes.width) if decay != 1.0 else {}
         return _layout(self.spelling, {**CLOCK, **fading, **self.fields(sizes)})
 
+    def plain_functions(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions as they are written; settings may ask for others."""
+        return {name: getattr(type(self), name) for name in FUNCTIONS}
+
     def functions(self, decay: float) -> dict[str, Callable[..., Any]]:
         """Return the functions that play it, where registers count `decay` after a round."""
-        kind = type(self)
-        found = {name: getattr(kind, name) for name in FUNCTIONS}
+        kind, found = type(self), self.plain_functions()
         if decay != 1.0:
             if kind.age is FieldAggregation.age:
                 raise InputError(
@@ -468,7 +471,8 @@ class FieldMachine(ContextMachine):
 
     def _held(self, name: str) -> Any:
         """Return a number, or an array, of the state."""
-        return getattr(self.state if name in self.state._fields else self.state.me, name)
+        value = getattr(self.state if name in self.state._fields else self.state.me, name)
+        return value.item() if isinstance(value, np.generic) else value
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ from coopbandits.core.aggregate.forgetting import (
     follow,
     has_fallen,
 )
-from coopbandits.core.aggregate.lazy import is_news
+from coopbandits.core.aggregate.lazy import has_grown
 from coopbandits.core.aggregate.pooling import Scatter, Spread, pooled, scatter_of
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
@@ -111,7 +111,7 @@ class FloodedTotalsMachine(FloodedEntries):
     def _tells(self, at: int) -> bool:
         """Return whether the own entry has grown enough, and remember it as told if so."""
         counts = self.registers.share(self.entries[at, HEADER:]).counts
-        grown = is_news(counts, self.told, self.lazy)
+        grown = bool(has_grown(counts, self.told, self.lazy).any())
         if grown:
             self.told = counts
         return grown

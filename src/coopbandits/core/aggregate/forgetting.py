@@ -173,6 +173,14 @@ def keep_totals(s: Any, totals: Any) -> None:
         s.me.oldest = (s.me.oldest + 1) % size
 
 
+def has_fewer(s: Any, now: Any, before: Any) -> bool:
+    """Return whether some arm has fewer pulls than before, so that their difference is no pulls."""
+    for k in range(s.count_at.size):  # noqa: SIM110  what is compiled has no generators
+        if now[s.count_at[k]] < before[s.count_at[k]]:
+            return True
+    return False
+
+
 def check_ring(values: State, window: int | None) -> None:
     """Check that a state's ring of totals is one of a window of so many rounds."""
     if window is not None and not (1 <= values["kept"] <= window + 1 > values["oldest"] >= 0):

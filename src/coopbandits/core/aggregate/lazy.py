@@ -14,14 +14,13 @@ than the best one; totals carry all pulls, and tell of them by and by.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.checks import require_number
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.aggregation import Aggregation
-    from coopbandits.core.contract import Vector
     from coopbandits.core.statistic import Registers
 
 ROUNDING = 1e-9
@@ -49,6 +48,6 @@ def _shrinking(lazy: float) -> InputError:
     )
 
 
-def is_news(counts: Vector, told: Vector, lazy: float) -> bool:
-    """Return whether pulls per arm have grown enough since they were told."""
-    return bool((counts - told >= lazy * told + 1.0 - ROUNDING).any())
+def has_grown(pulls: Any, told: Any, lazy: float) -> Any:
+    """Return whether pulls have grown enough since they were told; of arrays one by one."""
+    return pulls - told >= lazy * told + 1.0 - ROUNDING

@@ -51,7 +51,7 @@ from coopbandits.core.aggregate.doubt import (
 )
 from coopbandits.core.aggregate.forgetting import age_rows, has_fallen
 from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, FAR, NOBODY, PATIENCE
-from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
+from coopbandits.core.aggregate.tree_machine import TreeSumsMachine
 from coopbandits.core.draws import words
 from coopbandits.core.errors import InputError
 

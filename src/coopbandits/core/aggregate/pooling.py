@@ -24,7 +24,7 @@ granted two standard deviations, :math:`2σ^2\sqrt{2f}`: sites that are alike po
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,11 @@ if TYPE_CHECKING:
     from coopbandits.core.aggregate.aggregation import Aggregation
     from coopbandits.core.contract import Estimate, Share, Vector
 
-ESTIMATE = "estimate"
-"""The spread is to be estimated from what travels."""
+TIME, AGENTS, AHEAD = range(3)
+"""Places in `about`: as in `fields`."""
+
+ESTIMATE, ESTIMATED = "estimate", -1.0
+"""The spread is to be estimated from what travels: the setting, and the number for it."""
 
 CHANCE = 2.0
 """Standard deviations of Q that are put down to chance."""
@@ -74,15 +77,6 @@ class Scatter(NamedTuple):
         return self.ratio > 1.0 + WARNING * math.sqrt(2.0 / max(1.0, self.freedom))
 
 
-class Sites(NamedTuple):
-    """What is added up of all sites: Σ s²/n, Σ n² per arm, pairs of site and arm, all squares."""
-
-    explained: float
-    squared_counts: Vector
-    pairs: float
-    squares: float
-
-
 def require_spread(spec: Aggregation, spread: Spread) -> None:
     """Refuse all but a spread, "estimate", and None for full pooling."""
     if spread is not None and spec.forgets:
@@ -108,24 +102,34 @@ def carried(spread: Spread, asked: Statistic) -> Statistic:
     return SiteSums() if spread == ESTIMATE else asked
 
 
-def scatter(sums: Vector, counts: Vector, sites: Sites, variance: float) -> Scatter:
-    """Return how much sites differ, from the network's totals and the variance of rewards."""
-    seen = counts > 0.0
-    total, pulls = sums[seen], counts[seen]
-    freedom = sites.pairs - pulls.size
-    between = max(0.0, sites.explained - float((total**2 / pulls).sum()))
-    room = float((pulls - sites.squared_counts[seen] / pulls).sum())
-    return _scatter(between, freedom, variance, room)
+def differences(totals: Vector, arms: int) -> tuple[float, float, float]:
+    """Return Q, f and D of the network's totals, as registers of `SiteSums`."""
+    explained, freedom, room = 0.0, float(totals[3 * arms + 2]), 0.0
+    for k in range(arms):
+        pulls = totals[arms + k]
+        if pulls > 0.0:
+            explained += totals[k] ** 2 / pulls
+            freedom -= 1.0
+            room += pulls - totals[2 * arms + k] / pulls
+    return max(0.0, totals[3 * arms + 1] - explained), freedom, room
 
 
-def _scatter(between: float, freedom: float, variance: float, room: float) -> Scatter:
-    """Return what Q, f, σ² and D say."""
+def spread_of(between: float, freedom: float, variance: float, room: float) -> float:
+    """Return τ̂ by Q, f, σ² and D."""
     if freedom <= 0.0 or room <= 0.0:
-        return Scatter(math.nan, max(0.0, freedom), 0.0)
+        return 0.0
     chance = variance * (freedom + CHANCE * math.sqrt(2.0 * freedom))
+    return math.sqrt(max(0.0, between - chance) / room)
+
+
+def scatter(between: float, freedom: float, variance: float, room: float) -> Scatter:
+    """Return what Q, f, σ² and D say."""
+    spread = spread_of(between, freedom, variance, room)
+    if freedom <= 0.0 or room <= 0.0:
+        return Scatter(math.nan, max(0.0, freedom), spread)
     expected = variance * freedom
     ratio = between / expected if expected > 0.0 else (math.inf if between > 0.0 else 1.0)
-    return Scatter(ratio, freedom, math.sqrt(max(0.0, between - chance) / room))
+    return Scatter(ratio, freedom, spread)
 
 
 def scatter_of(
@@ -147,67 +151,84 @@ def scatter_of(
     if not used.any():
         return Scatter(math.nan, 0.0, 0.0)
     deviations = np.where(seen, sums - counts * means, 0.0) ** 2 / np.where(seen, counts, 1.0)
-    # As if all arms had the variance of the average pull: a single one takes part in `_scatter`.
+    # As if all arms had the variance of the average pull: a single one takes part in `scatter`.
     typical = float((variances * pulls)[used].sum() / pulls[used].sum())
     between = float((deviations.sum(axis=0)[used] / variances[used]).sum()) * typical
     room = pulls - (counts**2).sum(axis=0) / np.where(pulls > 0.0, pulls, 1.0)
-    return _scatter(
-        between, freedom, typical, float((room[used] / variances[used]).sum() * typical)
-    )
+    return scatter(between, freedom, typical, float((room[used] / variances[used]).sum() * typical))
 
 
-def within(sites: Sites, pulls: float, sigma: float) -> float:
+def within(totals: Vector, arms: int, sigma: float) -> float:
     """Return the variance of rewards at single sites, as far as enough pulls tell it, else σ²."""
-    freedom = pulls - sites.pairs
-    if freedom < max(30.0, sites.pairs):
+    pulls = 0.0
+    for k in range(arms):
+        pulls += totals[arms + k]
+    squares, explained, pairs = totals[3 * arms], totals[3 * arms + 1], totals[3 * arms + 2]
+    freedom = pulls - pairs
+    if freedom < max(30.0, pairs):
         return sigma**2
-    return max(0.0, sites.squares - sites.explained) / freedom
+    return float(max(0.0, squares - explained) / freedom)
 
 
-def pooled(estimate: Estimate, own: Share, spread: Spread, sigma: float) -> Estimate:
-    """Return an estimate in which others' pulls count as much as sites are alike.
+def pool(
+    totals: Vector, own: Vector, about: Vector, arms: int, spread: float, sigma: float
+) -> None:
+    """Let others' pulls count as much as sites are alike, in sums and counts and `about` them.
 
     Parameters
     ----------
-    estimate : Estimate
-        Everybody's totals, with those of `SiteSums` where the spread is to be estimated.
-    own : Share
+    totals : array
+        Everybody's registers, those of `SiteSums` where the spread is to be estimated.
+    own : array
         The agent's own, which are among them.
-    spread : float or "estimate"
-        τ.
+    about : array
+        Time, number of agents and anticipation.
+    arms : int
+        K.
+    spread : float
+        τ, or `ESTIMATED`.
     sigma : float
         σ, as it was told.
     """
-    others = np.maximum(estimate.counts - own.counts, 0.0)
-    if isinstance(spread, str):
-        *squared_counts, squares, explained, pairs = estimate.extra
-        sites = Sites(explained, np.array(squared_counts), pairs, squares)
-        variance = within(sites, float(estimate.counts.sum()), sigma)
-        known = scatter(estimate.sums, estimate.counts, sites, variance).spread
-        squared = np.maximum(sites.squared_counts - own.counts**2, 0.0)
-        uneven: Any = squared / np.where(others > 0.0, others, 1.0) ** 2
-    else:
-        variance, known = sigma**2, float(spread or 0.0)
-        uneven = 1.0 / max(1.0, estimate.num_agents - 1.0)
-    factor = _factor(others * estimate.anticipation, known, variance, uneven)
-    weight = estimate.anticipation * factor
-    counts = own.counts + weight * others
-    total, mine = float(counts.sum()), float(own.counts.sum())
-    return estimate._replace(
-        sums=own.sums + weight * (estimate.sums - own.sums),
-        counts=counts,
-        time=max(2.0, total),
-        num_agents=max(1.0, total / mine) if mine > 0.0 else estimate.num_agents,
-        anticipation=1.0,
-        extra=(),
-    )
+    is_estimated = spread == ESTIMATED
+    variance, known, uneven = sigma**2, spread, 1.0 / max(1.0, about[AGENTS] - 1.0)
+    if is_estimated:
+        variance = within(totals, arms, sigma)
+        between, freedom, room = differences(totals, arms)
+        known = spread_of(between, freedom, variance, room)
+    total = mine = 0.0
+    for k in range(arms):
+        count = own[arms + k]
+        others = max(totals[arms + k] - count, 0.0)
+        if is_estimated:
+            squared = max(totals[2 * arms + k] - count**2, 0.0)
+            uneven = squared / (others if others > 0.0 else 1.0) ** 2
+        weight = about[AHEAD] * counted_share(others * about[AHEAD], known, variance, uneven)
+        totals[k] = own[k] + weight * (totals[k] - own[k])
+        totals[arms + k] = count + weight * others
+        total, mine = total + totals[arms + k], mine + count
+    about[TIME], about[AHEAD] = max(2.0, total), 1.0
+    if mine > 0.0:
+        about[AGENTS] = max(1.0, total / mine)
 
 
-def _factor(others: Vector, spread: float, variance: float, uneven: Any) -> Vector:
+def counted_share(others: float, spread: float, variance: float, uneven: float) -> float:
     """Return the share at which others' pulls count."""
     if spread == 0.0:
-        return np.ones_like(others)
+        return 1.0
     if spread == math.inf or variance == 0.0:
-        return np.zeros_like(others)
-    share: Vector = variance / (variance + others * spread**2 * (1.0 + uneven))
-    return share
+        return 0.0
+    return variance / (variance + others * spread**2 * (1.0 + uneven))
+
+
+def pooled(estimate: Estimate, own: Share, spread: Spread, sigma: float) -> Estimate:
+    """Return an estimate in which others' pulls count as `pool` says."""
+    arms, known = own.counts.size, ESTIMATED if isinstance(spread, str) else float(spread or 0.0)
+    totals = np.concatenate([estimate.sums, estimate.counts, estimate.extra])
+    about = np.array([estimate.time, estimate.num_agents, estimate.anticipation])
+    pool(totals, np.concatenate([own.sums, own.counts]), about, arms, known, sigma)
+    time, num_agents, ahead = about.tolist()
+    return estimate._replace(
+        sums=totals[:arms], counts=totals[arms : 2 * arms], time=time, num_agents=num_agents,
+        anticipation=ahead, extra=(),
+    )  # fmt: skip

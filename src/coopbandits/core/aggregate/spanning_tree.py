@@ -40,7 +40,7 @@ with nothing but roots, so a lost root never comes back: whoever missed it has m
 **Lies** about the tree end with the liar. Whatever root and beat it told, once it is silent the
 beat stands still, and everybody gives that root up after at most 40 + 8·100 + 800 rounds; new roots
 are below it. The fractions of roots tell agents apart as long as roots stay exact, so they may not
-have been undercut more often than is possible (`_check_place`).
+have been undercut more often than is possible (`check_place`).
 
 *Differs from the paper*: spanning trees that stabilise themselves are well known (Dolev, Israeli,
 Moran 1993); these rules are our own.
@@ -49,26 +49,24 @@ Moran 1993); these rules are our own.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coopbandits.core.aggregate.extrema import CountingMachine, require_word
-from coopbandits.core.checks import require_count
+from coopbandits.core import rows
+from coopbandits.core.aggregate.extrema import require_word
 from coopbandits.core.draws import words
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from coopbandits.core.aggregate.claims import Claims
-    from coopbandits.core.contract import LocalView, State, Vector
+    from coopbandits.core.contract import LocalView, Vector
 
 FAR = 2.0**31
 """dist of an agent that is cut off from its root: infinite."""
 
 NOBODY = -1
-"""The parent of an agent that has none."""
+"""The parent of an agent that has none, and the link to it."""
 
 NO_ROOT = 1.0
 """What a neighbour that was never heard counts as having told: above all tags."""
@@ -88,153 +86,170 @@ PATIENCE = 100.0
 CONTROL = 4
 """Control values of a message; without totals and minima, a lazy agent sends no others."""
 
-BOND = 3
-"""Place of the bond among the control values."""
+ROOT, BEAT, DIST, BOND = range(CONTROL)
+"""Places of control values."""
 
 DEAF, HEARS, CHILD = 0.0, 1.0, 2.0
 """Bonds: the sender does not hear the receiver; it does; and the receiver is its parent."""
 
 
-class SpanningTree(CountingMachine):
-    """A machine that also has a place on the tree; `rounds` are those it has ended."""
+PLACING: dict[str, Any] = {
+    "rounds": int,  # that this agent has ended
+    "tag": float,
+    "up": int,  # the link to the parent
+    "root": float,
+    "beat": float,
+    "dist": float,
+    "still": int,  # rounds heard since the pair improved
+    "beat_gap": float,  # their mean
+    "reign": int,  # rounds for which this agent has been a root
+    "lived": int,  # rounds since the first pull or message
+}
+"""Numbers of an agent that has a place on the tree."""
 
-    placing = (
-        "controls", "ages", "gaps", "tag", "parent", "root", "beat", "dist", "still", "beat_gap",
-        "reign", "lived",
-    )  # fmt: skip
-    placing_links = ("controls", "ages", "gaps")
-    rounds: int
 
-    def _start_tree(self, view: LocalView) -> None:
-        self.places = {int(j): at for at, j in enumerate(sorted(view.neighbor_weights))}
-        self.controls = np.tile([NO_ROOT, 0.0, FAR, DEAF], (len(self.places), 1))
-        self.ages = np.zeros(len(self.places))  # rounds since each neighbour was heard
-        self.gaps = np.ones(len(self.places))  # mean rounds between its messages
-        self.tag = tag_of(require_word(view))
-        self.parent, self.root, self.beat, self.dist = NOBODY, self.tag, 0.0, 0.0
-        self.still, self.beat_gap = 0, 1.0  # rounds heard since the pair improved; their mean
-        self.reign = 0  # rounds for which this agent has been a root
-        self.lived = 0  # rounds since the first pull or message
+def placing_links(links: int) -> dict[str, Any]:
+    """Return the fields of its links: what neighbours told, and when they were heard."""
+    return {
+        "controls": (links, CONTROL),
+        "ages": links,  # rounds since each neighbour was heard
+        "gaps": links,  # mean rounds between its messages
+    }
 
-    def _place(self, neighbor: int) -> list[float]:
-        """Return the control values to tell a neighbour."""
-        beat = self.rounds + 1.0 if self.dist == 0 else self.beat
-        bond = HEARS if self._alive()[self.places[neighbor]] else DEAF
-        return [self.root, beat, self.dist, CHILD if neighbor == self.parent else bond]
 
-    def _hear_places(self, told: Mapping[int, Vector]) -> None:
-        """Take in the control values of all neighbours heard in this round."""
-        self.ages = self.ages + 1.0
-        for j, control in told.items():
-            at = self.places[j]
-            self.controls[at] = control
-            self.gaps[at] = mean_gap(self.gaps[at], self.ages[at])
-            self.ages[at] = 0.0
+def start_tree(s: Any, view: LocalView) -> None:
+    """Begin as a root that has heard nobody."""
+    s.controls[:] = [NO_ROOT, 0.0, FAR, DEAF]
+    s.gaps[:] = 1.0
+    s.me.tag = s.me.root = tag_of(require_word(view))
+    s.me.up, s.me.beat_gap = NOBODY, 1.0
 
-    def _tend(self, *, pulled: bool, heard: bool) -> None:
-        """Look after the tree at the end of a round.
 
-        `pulled` tells whether this agent ever has, and `heard` whether it heard any neighbour now.
-        """
-        begun = pulled or any(root < NO_ROOT for root in self.controls[:, 0].tolist())
-        self.lived += int(begun)
-        self.still += int(heard)
-        if self.dist == 0:
-            self._improve(self.root, float(self.rounds))
-        if self.parent != NOBODY:
-            self._follow()
-        known = min(self.lived / 8, LONGEST)
-        if self.still > UNDERCUT + 8 * self.beat_gap + known:
-            self._become_root()
-        self._adopt()
-        self._reign(begun)
+def is_alive(s: Any, link: int) -> bool:
+    """Return whether a neighbour has been heard recently enough."""
+    return not is_overdue(s.ages[link], s.gaps[link])
 
-    # Neighbours are few: lists of Python's own numbers are cheaper than arrays.
 
-    def _alive(self) -> list[bool]:
-        ages, gaps = self.ages.tolist(), self.gaps.tolist()
-        return [not is_overdue(age, gap) for age, gap in zip(ages, gaps, strict=True)]
+def is_relative(s: Any, link: int) -> bool:
+    """Return whether a neighbour is alive, and the parent or a child."""
+    is_near = link == s.me.up or s.controls[link, BOND] == CHILD
+    return is_near and is_alive(s, link)
 
-    def _bonds(self) -> list[float]:
-        bonds: list[float] = self.controls[:, BOND].tolist()
-        return bonds
 
-    def _partners(self) -> list[bool]:
-        """Return who is alive and not deaf; all who are alive where everybody is deaf."""
-        alive = self._alive()
-        mutual = [ok and bond != DEAF for ok, bond in zip(alive, self._bonds(), strict=True)]
-        return mutual if any(mutual) else alive
+def hears_anybody(s: Any) -> bool:
+    """Return whether some neighbour is alive and not deaf."""
+    for link in range(s.ages.size):  # noqa: SIM110  what is compiled has no generators
+        if s.controls[link, BOND] != DEAF and is_alive(s, link):
+            return True
+    return False
 
-    def _improve(self, root: float, beat: float) -> None:
-        """Take over a root and a beat where they are better."""
-        if root < self.root:
-            self.root, self.beat, self.still = root, beat, 0
-        elif root == self.root and beat > self.beat:
-            self.beat_gap = mean_gap(self.beat_gap, self.still)
-            self.beat, self.still = beat, 0
 
-    def _follow(self) -> None:
-        at = self.places[self.parent]
-        root, beat, dist, _ = self.controls[at].tolist()
-        if root > self.root or not self._partners()[at]:
-            self.parent, self.dist = NOBODY, FAR
-            return
-        self._improve(root, beat)
-        self.dist = min(FAR, dist + 1.0)
+def is_partner(s: Any, link: int, mutual: bool) -> bool:
+    """Return whether a neighbour is alive, and not deaf unless all are: `mutual` is false then."""
+    return (s.controls[link, BOND] != DEAF or not mutual) and is_alive(s, link)
 
-    def _become_root(self) -> None:
-        self.root = self.tag + math.floor(self.root) - 1.0  # below the lost one, others told apart
-        self.parent, self.beat, self.dist, self.still = NOBODY, float(self.rounds), 0.0, 0
 
-    def _reign(self, begun: bool) -> None:
-        """Count the rounds of a root, and lower it when it has lasted."""
-        self.reign = self.reign + 1 if begun and self.dist == 0 else 0
-        if self.reign >= STANDING and self.reign & (self.reign - 1) == 0:
-            self.root -= 1.0
+def write_place(s: Any, link: int, out: Any, at: int) -> int:
+    """Write the control values for a neighbour from a place on; return where they end."""
+    out[at + ROOT] = s.me.root
+    out[at + BEAT] = s.me.rounds + 1.0 if s.me.dist == 0.0 else s.me.beat
+    out[at + DIST] = s.me.dist
+    if link == s.me.up:
+        out[at + BOND] = CHILD
+    else:
+        out[at + BOND] = HEARS if is_alive(s, link) else DEAF
+    return at + CONTROL
 
-    def _adopt(self) -> None:
-        better, stalled = [], is_overdue(self.still, self.beat_gap)
-        controls: list[list[float]] = self.controls.tolist()
-        for j, partner, control in zip(self.places, self._partners(), controls, strict=True):
-            root, beat, dist, bond = control
-            fresher = root == self.root and beat > self.beat
-            leads = root < self.root or (fresher and (stalled or dist + 1.0 < self.dist))
-            if partner and bond != CHILD and dist < FAR and leads:
-                better.append((root, dist, j, beat))
-        if better:
-            root, dist, self.parent, beat = min(better)
-            self._improve(root, beat)
-            self.dist = dist + 1.0
 
-    def _check_place(self, told: Vector, claims: Claims, now: float) -> None:
-        """Refuse control values that cannot be."""
-        root, beat, dist, bond = told.tolist()
-        most = claims.most_rounds(now)
-        claims.check_within("a root", root, -most / UNDERCUT, NO_ROOT)
-        claims.check_within("a beat", beat, 0.0, most)
-        if not (0.0 <= dist <= FAR and dist.is_integer()) or bond not in (DEAF, HEARS, CHILD):
-            raise InputError(
-                f"a claim of distance {dist:g} and bond {bond:g}; distances are whole numbers from "
-                "0 on, and bonds 0, 1 or 2"
-            )
+def hear_place(s: Any, link: int, message: Any, at: int) -> None:
+    """Take in the control values of a neighbour; its age counts this round already."""
+    rows.copy(s.controls[link], message[at : at + CONTROL])
+    s.gaps[link] = mean_gap(s.gaps[link], s.ages[link])
+    s.ages[link] = 0.0
 
-    def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
-        """Drop a parent that is no longer a neighbour; root and beat stay."""
-        moved = super().relinked(state, neighbors, own)
-        if state["parent"] in (NOBODY, *own):
-            return moved
-        return moved | {"parent": NOBODY, "dist": FAR}
 
-    def check_state(self, values: State) -> None:
-        """Refuse a parent that is no neighbour, and counts below 0."""
-        super().check_state(values)
-        if values["parent"] not in (NOBODY, *self.places):
-            raise InputError(
-                f"state field parent is {values['parent']}; it must be a neighbour, one of "
-                f"{list(self.places)}, or {NOBODY} for nobody"
-            )
-        for name in ("rounds", "still", "reign", "lived"):
-            require_count(f"state field {name}", values[name], least=0)
+def tend(s: Any, pulled: bool, heard: bool) -> None:
+    """Look after the tree at the end of a round.
+
+    `pulled` tells whether this agent ever has, and `heard` whether it heard any neighbour now.
+    """
+    begun, mutual = pulled, hears_anybody(s)
+    for link in range(s.ages.size):
+        begun = begun or s.controls[link, ROOT] < NO_ROOT
+    s.me.lived += 1 if begun else 0
+    s.me.still += 1 if heard else 0
+    if s.me.dist == 0.0:
+        improve(s, s.me.root, float(s.me.rounds))
+    if s.me.up != NOBODY:
+        follow(s, mutual)
+    known = min(s.me.lived / 8, LONGEST)
+    if s.me.still > UNDERCUT + 8 * s.me.beat_gap + known:
+        become_root(s)
+    adopt(s, mutual)
+    s.me.reign = s.me.reign + 1 if begun and s.me.dist == 0.0 else 0
+    if s.me.reign >= STANDING and s.me.reign & (s.me.reign - 1) == 0:
+        s.me.root -= 1.0
+
+
+def improve(s: Any, root: float, beat: float) -> None:
+    """Take over a root and a beat where they are better."""
+    if root < s.me.root:
+        s.me.root, s.me.beat, s.me.still = root, beat, 0
+    elif root == s.me.root and beat > s.me.beat:
+        s.me.beat_gap = mean_gap(s.me.beat_gap, s.me.still)
+        s.me.beat, s.me.still = beat, 0
+
+
+def follow(s: Any, mutual: bool) -> None:
+    """Go on below the parent, or drop it."""
+    link = s.me.up
+    root = float(s.controls[link, ROOT])
+    if root > s.me.root or not is_partner(s, link, mutual):
+        s.me.up, s.me.dist = NOBODY, FAR
+        return
+    improve(s, root, float(s.controls[link, BEAT]))
+    s.me.dist = min(FAR, float(s.controls[link, DIST]) + 1.0)
+
+
+def become_root(s: Any) -> None:
+    """Replace a lost root by one below it; the fractions of tags tell others apart."""
+    s.me.root = s.me.tag + math.floor(s.me.root) - 1.0
+    s.me.up, s.me.beat, s.me.dist, s.me.still = NOBODY, float(s.me.rounds), 0.0, 0
+
+
+def adopt(s: Any, mutual: bool) -> None:
+    """Take the best parent: of the least root, then the least distance, then the first."""
+    best, stalled = NOBODY, is_overdue(s.me.still, s.me.beat_gap)
+    for link in range(s.ages.size):
+        root, dist = s.controls[link, ROOT], s.controls[link, DIST]
+        is_fresher = root == s.me.root and s.controls[link, BEAT] > s.me.beat
+        leads = root < s.me.root or (is_fresher and (stalled or dist + 1.0 < s.me.dist))
+        if not leads or dist >= FAR or s.controls[link, BOND] == CHILD:
+            continue
+        if not is_partner(s, link, mutual):
+            continue
+        if best != NOBODY:
+            least = s.controls[best, ROOT]
+            if root > least or (root == least and dist >= s.controls[best, DIST]):
+                continue
+        best = link
+    if best != NOBODY:
+        s.me.up = best
+        improve(s, float(s.controls[best, ROOT]), float(s.controls[best, BEAT]))
+        s.me.dist = float(s.controls[best, DIST]) + 1.0
+
+
+def check_place(told: Vector, claims: Claims, now: float) -> None:
+    """Reject control values that cannot be."""
+    root, beat, dist, bond = told.tolist()
+    most = claims.most_rounds(now)
+    claims.check_within("a root", root, -most / UNDERCUT, NO_ROOT)
+    claims.check_within("a beat", beat, 0.0, most)
+    if not (0.0 <= dist <= FAR and dist.is_integer()) or bond not in (DEAF, HEARS, CHILD):
+        raise InputError(
+            f"a claim of distance {dist:g} and bond {bond:g}; distances are whole numbers from "
+            "0 on, and bonds 0, 1 or 2"
+        )
 
 
 def mean_gap(mean: float, gap: float) -> float:

@@ -24,12 +24,12 @@ steady rounds, and no other since, is believed whatever minima say. The 32 minim
 is steady, and for 100 rounds of every later generation. A message has 6 values beside the
 registers, 32 or 33 more with the minima.
 
-**Forgetting.** With a discount γ a message has one value more, a stamp: the sender's clock when it
-wrote the payload (`forgetting`). O and R_j are multiplied by γ for every round that the clock moves
-on, and what comes late by one more γ for every round it is late. So V is exactly the sum of all
-pulls known, each times γ to its age. B decays too, a does not. With a window of w rounds
-V(t) − V(t − w) is read; where a(V) changes or V falls the tree has been regrown, V(t − w) says
-nothing about the pulls in V(t), and the window begins anew.
+**Forgetting.** With a discount γ a message ends in a stamp, the sender's clock when it wrote the
+payload (`forgetting`). O and R_j are multiplied by γ for every round that the clock moves on, and
+what comes late by one more γ for every round it is late. So V is exactly the sum of all pulls
+known, each times γ to its age. B decays too, a does not. With a window of w rounds V(t) − V(t − w)
+is read; where a(V) changes or V falls the tree has been regrown, V(t − w) says nothing about the
+pulls in V(t), and the window begins anew.
 
 **Lazy.** With `lazy` the payload is left out of messages, and the four control values are all that
 is sent, as long as it has not grown enough (`core.aggregate.lazy`), the number of agents on this
@@ -42,41 +42,72 @@ forbids global structures that are given, while this one is made by the agents.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.aggregation import (
-    OWN,
-    ROBUST,
-    Aggregation,
-    ContextMachine,
-    MessageSize,
-)
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, MessageSize
 from coopbandits.core.aggregate.arms import moved_rows
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
-from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_count, check_minima
-from coopbandits.core.aggregate.forgetting import (
-    age_rows,
-    check_forgetting,
-    check_past,
-    decayed_rounds,
-    follow,
-    has_fallen,
+from coopbandits.core.aggregate.extrema import (
+    COUNTING,
+    EXPONENTIALS,
+    check_count,
+    check_counting,
+    check_minima,
+    counted,
+    end_count,
+    hear_minima,
+    start_counting,
+    write_drawn,
 )
-from coopbandits.core.aggregate.lazy import is_news, require_growth, require_lazy
-from coopbandits.core.aggregate.pooling import Spread, carried, pooled, require_spread
-from coopbandits.core.aggregate.spanning_tree import CHILD, CONTROL, NOBODY, SpanningTree
-from coopbandits.core.aggregate.ticks import ClockedMachine
+from coopbandits.core.aggregate.fields import (
+    AGENTS,
+    AHEAD,
+    FieldAggregation,
+    FieldMachine,
+    Sizes,
+    whole,
+)
+from coopbandits.core.aggregate.forgetting import (
+    check_forgetting,
+    check_ring,
+    decayed_rounds,
+    has_fewer,
+    keep_totals,
+    window_fields,
+)
+from coopbandits.core.aggregate.lazy import has_grown, require_growth, require_lazy
+from coopbandits.core.aggregate.pooling import (
+    ESTIMATE,
+    ESTIMATED,
+    Spread,
+    carried,
+    pool,
+    require_spread,
+)
+from coopbandits.core.aggregate.spanning_tree import (
+    CONTROL,
+    FAR,
+    NOBODY,
+    PLACING,
+    check_place,
+    hear_place,
+    is_relative,
+    placing_links,
+    start_tree,
+    tend,
+    write_place,
+)
 from coopbandits.core.checks import require_count
-from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
+from coopbandits.core.errors import InputError
+from coopbandits.core.statistic.site_sums import add_site_pull
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.statistic import Registers, Statistic
 
 STEADY = 20
@@ -92,12 +123,330 @@ liar's, or those of agents that have left, and one network in 42 000 draws so sm
 SPREAD = 100
 """Rounds for which the minima of a new generation travel although a(V) is steady."""
 
-REFRESH = 32
+REFRESH = 32.0
 """Rounds after which a lazy agent tells its totals in any case."""
+
+FEW = 16
+"""With up to so many relatives, what is told to one of them is added up from all others. With more
+it is subtracted from V: in a star, adding up would take N² rows a round. What that rounds off is no
+more than what adding up in another order does."""
+
+SUMMING: dict[str, Any] = {
+    **PLACING,
+    **COUNTING,
+    "relatives": int,
+    "agents_seen": float,  # a(V)
+    "steady": int,  # rounds for which it has been so
+    "standing": float,  # the last steady a(V)
+    "stood": int,  # its steady rounds
+    "first": int,  # rounds before the first own pull
+    "common": int,  # whether all agents count rounds together
+}
+"""Numbers of an agent that adds up what its branches tell."""
+
+
+def summing_fields(sizes: Sizes) -> dict[str, Any]:
+    """Return the fields of an agent that adds up what its branches tell."""
+    width = sizes.width + 2
+    return {
+        "own": width,  # O, ending in a and B
+        "branches": width,  # what the parent and children told, added up
+        "totals": width,  # V
+        "payloads": (sizes.links, width),  # R_j
+        **placing_links(sizes.links),
+        **SUMMING,
+    }
+
+
+def start_summing(s: Any, view: LocalView) -> None:
+    """Begin as an agent that has heard nobody."""
+    start_tree(s, view)
+    start_counting(s, view)
+    s.own[-2] = s.me.agents_seen = s.me.standing = 1.0
+    s.me.common = int(view.common_round)
+
+
+def note_pull(s: Any) -> None:
+    """Count the rounds behind the own totals: those from the first pull to this one."""
+    last = s.own.size - 1
+    ended = s.me.clock if s.me.decay != 1.0 else s.me.rounds
+    if s.own[last] == 0.0 or ended < s.me.first:  # the latter where a clock was set back
+        s.me.first = ended
+    s.own[last] = decayed_rounds(s.me.decay, ended + 1 - s.me.first)
+
+
+def age_mass(mass: Any, factors: Vector, factor: float) -> None:
+    """Multiply registers and the rounds behind them; the number of agents in between stays."""
+    size = mass.size - 2
+    rows.multiply(mass[:size], factors)
+    mass[size + 1] *= factor
+
+
+def sum_branches(s: Any) -> None:
+    """Add up what the parent and children told, and count these; all else but pulls stays so."""
+    relatives = 0
+    for link in range(s.ages.size):
+        if is_relative(s, link):
+            if relatives == 0:
+                rows.copy(s.branches, s.payloads[link])
+            else:
+                rows.add(s.branches, s.payloads[link])
+            relatives += 1
+    if relatives == 0:
+        rows.fill(s.branches, 0.0)
+    s.me.relatives = relatives
+
+
+def write_side(s: Any, besides: int, out: Any) -> None:
+    """Write what is on this side of a link."""
+    if not is_relative(s, besides):
+        rows.copy(out, s.totals)
+        return
+    if s.me.relatives > FEW:
+        rows.copy(out, s.totals)
+        rows.subtract(out, s.payloads[besides])
+        return
+    first, are_more = NOBODY, False
+    for link in range(s.ages.size):
+        if link == besides or not is_relative(s, link):
+            continue
+        if first == NOBODY:
+            first = link
+        elif are_more:
+            rows.add(out, s.payloads[link])
+        else:
+            rows.add_up(out, s.payloads[first], s.payloads[link])
+            are_more = True
+    if are_more:
+        rows.add_up(out, s.own, out)
+    elif first != NOBODY:
+        rows.add_up(out, s.own, s.payloads[first])
+    else:
+        rows.copy(out, s.own)
+
+
+def spreads(s: Any) -> bool:
+    """Return whether minima travel."""
+    return bool(s.me.steady < STEADY or (s.me.generation > 0 and s.me.collecting < SPREAD))
+
+
+def write_control(s: Any, link: int, out: Any, at: int) -> int:
+    """Write [root, beat, dist, bond | m] from a place on; return where they end."""
+    end = write_place(s, link, out, at)
+    return write_drawn(s, out, end) if spreads(s) else end
+
+
+def listen(s: Any, inbox: Any, lengths: Any, start: int) -> None:
+    """End a round with what arrived, messages having so many other values first."""
+    s.me.rounds += 1
+    size, heard = s.own.size, False
+    for link in range(lengths.size):
+        s.ages[link] += 1.0
+        if lengths[link] == 0:
+            continue
+        message, heard, at = inbox[link], True, start
+        if lengths[link] > start + CONTROL:  # else it is a lazy one without totals
+            rows.copy(s.payloads[link], message[at : at + size])
+            at += size
+        hear_place(s, link, message, at)
+        hear_minima(s, message, at + CONTROL, lengths[link])
+    tend(s, s.own[size - 1] > 0.0, heard)
+    sum_branches(s)
+    note_agents(s, heard)
+    end_count(s)
+
+
+def note_agents(s: Any, heard: bool) -> None:
+    """Note for how long a(V) has been the same, in rounds in which anybody was heard."""
+    place = s.own.size - 2
+    agents = float(s.own[place] + s.branches[place])
+    if agents != s.me.agents_seen:
+        s.me.steady = 0
+    elif heard:
+        s.me.steady += 1
+    s.me.agents_seen = agents
+    if s.me.steady >= STEADY:
+        s.me.stood = s.me.stood + 1 if agents == s.me.standing else 0
+        s.me.standing = agents
+
+
+def is_believed(s: Any, agents: float) -> bool:
+    """Return whether a(V) is the number of agents."""
+    if s.me.stood >= CERTAIN and agents == s.me.standing:
+        return True
+    return bool(s.me.steady >= STEADY and agents >= FEWEST * counted(s))
+
+
+def num_agents(s: Any, agents: float) -> float:
+    """Return how many agents there are, V having `agents`, and no more than there can be."""
+    if not is_believed(s, agents):
+        agents = max(agents, counted(s))
+    return float(min(s.me.most_agents, agents))
+
+
+def rounds_since_first(s: Any) -> float:
+    """Return the rounds since the own first pull, as they count."""
+    if s.me.decay == 1.0:
+        return float(s.me.rounds - s.me.first)
+    return float(s.me.decay * decayed_rounds(s.me.decay, max(0, s.me.clock - s.me.first)))
+
+
+def read(s: Any, totals: Vector, about: Vector) -> None:
+    """Write V and the number of agents."""
+    size = totals.size
+    rows.add_up(totals, s.own[:size], s.branches[:size])
+    about[AGENTS] = num_agents(s, float(s.own[size] + s.branches[size]))
+
+
+def rounds_behind(s: Any) -> float:
+    """Return B of V."""
+    last = s.own.size - 1
+    return float(s.own[last] + s.branches[last])
+
+
+def expect(s: Any, about: Vector, rounds: float, behind: float) -> None:
+    """Write how many pulls are on their way, of those made in so many rounds."""
+    if s.me.common == 1:
+        about[AHEAD] = anticipation(about[AGENTS], rounds, behind)
+
+
+def read_all(s: Any, totals: Vector, about: Vector) -> None:
+    """Write V, with as many pulls anticipated as are on their way."""
+    read(s, totals, about)
+    expect(s, about, rounds_since_first(s), rounds_behind(s))
+
+
+def receive_in_window(s: Any, inbox: Any, lengths: Any) -> None:
+    """Keep V in the window; it begins anew where the tree was regrown."""
+    agents = s.me.agents_seen
+    listen(s, inbox, lengths, 0)
+    rows.add_up(s.totals, s.own, s.branches)
+    last = s.past[(s.me.oldest + s.me.kept - 1) % s.past.shape[0]]
+    if s.me.agents_seen != agents or has_fewer(s, s.totals, last):
+        s.me.kept = 0
+    keep_totals(s, s.totals)
+
+
+def tells(s: Any, link: int, payload: Vector) -> bool:
+    """Return whether a lazy agent tells a neighbour the payload."""
+    told, groups = s.told[link], s.count_at.size
+    if spreads(s) or s.since[link] >= REFRESH or payload[s.own.size - 2] != told[groups]:
+        return True
+    for k in range(groups):  # noqa: SIM110  what is compiled has no generators
+        if has_grown(payload[s.count_at[k]], told[k], s.me.lazy):
+            return True
+    return False
+
+
+def message_if_news(s: Any, link: int, out: Vector) -> int:
+    """Write the control values alone, unless there is news."""
+    size = s.own.size
+    write_side(s, link, out[:size])
+    if tells(s, link, out[:size]):
+        return write_control(s, link, out, size)
+    return write_place(s, link, out, 0)
+
+
+def receive_and_note(s: Any, inbox: Any, lengths: Any) -> None:
+    """Note what this round's messages tell, then listen."""
+    place, groups = s.own.size - 2, s.count_at.size
+    for link in range(s.ages.size):
+        write_side(s, link, s.payload)
+        if not tells(s, link, s.payload):
+            s.since[link] += 1.0
+            continue
+        s.since[link] = 1.0
+        for k in range(groups):
+            s.told[link, k] = s.payload[s.count_at[k]]
+        s.told[link, groups] = s.payload[place]
+    listen(s, inbox, lengths, 0)
+
+
+def observe_at_site(s: Any, pull: Vector) -> None:
+    """Add a pull to sums, and renew what depends on all own pulls."""
+    add_site_pull(s.own, pull)
+    note_pull(s)
+
+
+class TreeSumsMachine(FieldMachine):
+    """An agent that checks what it is sent, and goes on with other neighbours or arms."""
+
+    registered = MappingProxyType({"own": (0, 2), "payloads": (0, 2), "past": (0, 2)})
+    counted = MappingProxyType({"told": 1})
+
+    @property
+    def parent(self) -> int:
+        """The neighbour that leads to the root; `NOBODY` for none."""
+        up = self.state.me.up
+        return NOBODY if up == NOBODY else self.neighbors[up]
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether messages may leave out totals."""
+        return "told" in self.state._fields
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject messages that no agent of this aggregation writes."""
+        size = self.registers.size + 2 + CONTROL
+        short = (CONTROL,) if self.is_lazy else ()
+        check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1, *short)
+        check_minima(messages, size)
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Reject totals beyond what so many agents can have pulled, and a tree that cannot be."""
+        size, most = self.registers.size, claims.most_rounds(now)
+        if self.is_lazy and message.size == CONTROL:
+            check_place(message, claims, now)
+            return
+        if message.size < size + 2 + CONTROL + self.stamps:
+            return  # its form is checked when the round ends
+        if self.stamps:
+            claims.check_clock(float(message[-1]), now)
+            message = message[:-1]
+        agents, behind = message[size : size + 2].tolist()
+        claims.check_num_agents(agents)
+        claims.check_totals(self.registers, message[:size], agents, now)
+        claims.check_within("rounds behind totals", behind, 0.0, agents * most)
+        check_place(message[size + 2 : size + 2 + CONTROL], claims, now)
+        check_count(message[size + 2 + CONTROL :], claims, now)
+
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these."""
+        if message.size < theirs.size + CONTROL:
+            return message  # a lazy one without totals
+        behind = message.size - theirs.size
+        return moved_rows(message, self.registers, theirs, places, (0, behind))
+
+    def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
+        """Drop a parent that is no longer a neighbour; root and beat stay."""
+        moved = super().relinked(state, neighbors, own)
+        if state["up"] == NOBODY:
+            return moved
+        parent = dict(enumerate(neighbors)).get(state["up"], NOBODY)
+        if parent in own:
+            return moved | {"up": list(own).index(parent)}
+        return moved | {"up": NOBODY, "dist": FAR}
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        super().restore_state(state)
+        sum_branches(self.state)
+
+    def check_state(self, values: State) -> None:
+        """Check that the parent is a neighbour, counts, and the ring of totals."""
+        check_counting(values)
+        if not NOBODY <= values["up"] < len(self.neighbors):
+            raise InputError(
+                f"state field up is {values['up']}; it is the place of the parent among the "
+                f"neighbours {self.neighbors}, from 0 on, or {NOBODY} for nobody"
+            )
+        for name in ("rounds", "still", "reign", "lived", "steady", "stood", "first"):
+            require_count(f"state field {name}", values[name], least=0)
+        check_ring(values, getattr(self.spec, "window", None))
 
 
 @dataclass(frozen=True)
-class TreeSums(Aggregation):
+class TreeSums(FieldAggregation):
     """Exact network totals, each agent's part delayed by its distance on the tree.
 
     Parameters
@@ -131,9 +480,15 @@ class TreeSums(Aggregation):
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
     takes_time: ClassVar[bool] = True
+    machine: ClassVar[type[FieldMachine]] = TreeSumsMachine
+    shared: ClassVar[str] = "own"
+    derived: ClassVar[tuple[str, ...]] = (
+        "branches", "totals", "payload", "relatives", "born", "most_agents", "common", "count_at",
+        "lazy", "spread", "sigma",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Refuse what does not forget in one way, no such share, and no spread."""
+        """Check that there is one way to forget, at most, and the settings of the others."""
         check_forgetting(self.discount, self.window)
         require_lazy(self, self.lazy)
         require_spread(self, self.spread)
@@ -156,233 +511,111 @@ class TreeSums(Aggregation):
         """A random word."""
         return frozenset({"random_word"})
 
-    @property
-    def takes_context(self) -> bool:
-        """Yes."""
-        return True
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return sums and the place on the tree, and what settings ask for."""
+        links, groups = sizes.links, whole(sizes.groups)
+        found = summing_fields(sizes)
+        if self.window is not None:
+            found |= {**window_fields(self.window, sizes.width + 2), "count_at": groups}
+        if self.lazy:
+            # Pulls per arm, and agents, in the payload that each neighbour was told last; and when.
+            found |= {"told": (links, sizes.groups + 1), "since": links, "lazy": float}
+            found |= {"payload": sizes.width + 2, "count_at": groups}  # and room to write one
+        if self.spread is not None:
+            found |= {"spread": float, "sigma": float, "count_at": groups}
+        return found
 
-    def make(self, view: LocalView, registers: Registers) -> TreeSumsMachine:
-        """Return the machine of one agent."""
+    def begin(self, s: Any, view: LocalView, registers: Registers) -> None:
+        """Begin, unless totals that are to be told lazily shrink."""
         require_growth(self.lazy, registers)
-        decaying = registers.decaying(self.discount)
-        return TreeSumsMachine(view, decaying, self.window, self.lazy, self.spread)
+        super().begin(s, view, registers)
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin with the own agent alone."""
+        start_summing(s, view)
+        if self.window is not None:
+            s.past[0], s.me.kept = s.own, 1
+        if self.lazy:
+            s.since[:], s.me.lazy = REFRESH, self.lazy
+        if self.spread is not None:
+            s.me.spread = ESTIMATED if self.spread == ESTIMATE else float(self.spread)
+            s.me.sigma = view.sigma
+
+    def plain_functions(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions that settings ask for."""
+        found = super().plain_functions()
+        if self.window is not None:
+            found |= {"receive": receive_in_window, "estimate": self.estimate_in_window}
+        if self.lazy:
+            found |= {"message": message_if_news, "receive": receive_and_note}
+        if self.spread is not None:
+            found["estimate"] = self.estimate_in_part
+        if self.spread == ESTIMATE:
+            found["observe"] = observe_at_site
+        return found
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return the size of a payload with its control values, and minima of some generation."""
+        return sizes.width + 2 + CONTROL + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
-        full = registers.size + 6 + (registers.decay * self.discount != 1.0)
+        full = registers.size + 2 + CONTROL + (self.decaying(registers).decay != 1.0)
         usual = CONTROL if self.lazy else full
         return MessageSize(usual, full + EXPONENTIALS + 1, "while agents are being counted")
 
+    @staticmethod
+    def age(s: Any, factors: Vector, factor: float) -> None:
+        """Multiply registers, and the rounds behind them; the number of agents stays."""
+        age_mass(s.own, factors, factor)
+        for link in range(s.ages.size):
+            age_mass(s.payloads[link], factors, factor)
+        sum_branches(s)
 
-class TreeSumsMachine(SpanningTree, ClockedMachine, ContextMachine):
-    """Own totals, what neighbours told, and the agent's place on the tree."""
+    @staticmethod
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
+        """Multiply the payload."""
+        age_mass(message[: s.own.size], factors, factor)
 
-    fields: tuple[str, ...] = (
-        "rounds", "own", "payloads", "agents_seen", "steady", "standing", "stood", "first",
-        *SpanningTree.placing, *SpanningTree.counting,
-    )  # fmt: skip
-    links: tuple[str, ...] = ("payloads", *SpanningTree.placing_links)
-    registered = MappingProxyType({"own": (0, 2), "payloads": (0, 2), "past": (0, 2)})
-    counted = MappingProxyType({"told": 1})
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add an own pull."""
+        rows.add(s.own[: pull.size], pull)
+        note_pull(s)
 
-    def __init__(
-        self,
-        view: LocalView,
-        registers: Registers,
-        window: int | None = None,
-        lazy: float = 0.0,
-        spread: Spread = None,
-    ) -> None:
-        self.registers, self.common_round, self.window = registers, view.common_round, window
-        self.spread, self.sigma = spread, view.sigma
-        self.stamps = int(registers.decay != 1.0)  # whether messages tell when they were written
-        self._start_tree(view)
-        self.rounds = 0
-        self.own = np.append(registers.zeros(), [1.0, 0.0])  # O, ending in a and B
-        self.payloads = np.zeros((len(self.places), self.own.size))  # R_j
-        self._start_counting(view)
-        self.agents_seen, self.steady = 1.0, 0  # a(V), and the rounds it has been so
-        self.standing, self.stood = 1.0, 0  # the last steady a(V), and its steady rounds
-        self.first = 0  # rounds before the first own pull
-        self._start_clock(view, decays=bool(self.stamps))
-        if window is not None:
-            self.past = self.own[None].copy()  # V of the last rounds, oldest first
-            self.keep_also("past", is_table=True)
-        self.lazy = lazy
-        if lazy:
-            # Pulls per arm, and agents, in the payload that each neighbour was told last; and when.
-            counted = registers.share(registers.zeros()).counts.size
-            self.told = np.zeros((len(self.places), counted + 1))
-            self.since = np.full(len(self.places), float(REFRESH))
-            self.keep_also("told", is_link=True)
-            self.keep_also("since", is_link=True)
+    @staticmethod
+    def prepare(s: Any) -> None:
+        """Write V."""
+        rows.add_up(s.totals, s.own, s.branches)
 
-    def estimate(self) -> Estimate:
-        """Return V, with as many pulls anticipated as are on their way."""
-        totals = self._totals()
-        num_agents = self._num_agents(float(totals[-2]))
-        rounds = self._rounds_since_first()
-        if self.window is not None:
-            totals, rounds = totals - self.past[0], len(self.past) - 1
-        ahead = anticipation(num_agents, rounds, totals[-1]) if self.common_round else 1.0
-        time = max(2.0, float(self.registers.version(totals[:-2])))
-        found = self.registers.read(
-            totals[:-2], time=time, num_agents=num_agents, anticipation=ahead
-        )
-        if self.spread is None:
-            return found
-        return pooled(found, self.share(), self.spread, self.sigma)
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write [payload | root, beat, dist, bond | m]."""
+        size = s.own.size
+        write_side(s, link, out[:size])
+        return write_control(s, link, out, size)
 
-    def _rounds_since_first(self) -> float:
-        """Return the rounds since the own first pull, as they count."""
-        if not self.stamps:
-            return self.rounds - self.first
-        decay = self.registers.decay
-        return float(decay * decayed_rounds(decay, max(0, self.clock - self.first)))
-
-    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
-        """Add one own pull; the rounds behind the own totals are those from the first to it."""
-        self.registers.record(self.own[:-2], arm, reward, context)
-        ended = self.clock if self.stamps else self.rounds
-        if self.own[-1] == 0.0 or ended < self.first:  # the latter where a clock was set back
-            self.first = ended
-        self.own[-1] = decayed_rounds(self.registers.decay, ended + 1 - self.first)
-
-    def outgoing(self, neighbor: int) -> Vector:
-        """Return [payload | root, beat, dist, bond | stamp where pulls decay | m]."""
-        control = self._place(neighbor) + [float(self.clock)] * self.stamps
-        payload = self._totals(besides=neighbor)
-        if self.lazy and not self._tells(self.places[neighbor], payload):
-            return np.array(control)
-        minima = self._minima() if self._spreads() else self.minima[:0]
-        return np.concatenate([payload, control, minima])
-
-    def _spreads(self) -> bool:
-        """Return whether minima travel."""
-        return self.steady < STEADY or (self.generation > 0 and self.collecting < SPREAD)
-
-    def _tells(self, at: int, payload: Vector) -> bool:
-        """Return whether a lazy agent tells a neighbour the payload."""
-        told = self.told[at]
-        if self._spreads() or self.since[at] >= REFRESH or payload[-2] != told[-1]:
-            return True
-        return is_news(self.registers.share(payload[:-2]).counts, told[:-1], self.lazy)
-
-    def _note_told(self) -> None:
-        """Remember what this round's messages tell."""
-        for j, at in self.places.items():
-            payload = self._totals(besides=j)
-            tells = self._tells(at, payload)
-            self.since[at] = 1.0 if tells else self.since[at] + 1.0
-            if tells:
-                self.told[at] = [*self.registers.share(payload[:-2]).counts, payload[-2]]
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Listen, then look after the tree."""
-        size = self.own.size + CONTROL + self.stamps
-        short = (CONTROL,) if self.lazy else ()
-        check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1, *short)
-        check_minima(messages, size)
-        if self.lazy:
-            self._note_told()
-        self.rounds += 1
-        if self.stamps:
-            self._grow_older([float(message[size - 1]) for message in messages.values()])
-        self._listen(messages)
-        self._tend(pulled=self.own[-1] > 0.0, heard=bool(messages))
-        totals = self._totals()
-        agents = float(totals[-2])
-        if self.window is not None:
-            regrown = agents != self.agents_seen
-            if regrown or has_fallen(self.registers, self.past[-1, :-2], totals[:-2]):
-                self.past = self.past[:0]
-            self.past = follow(self.past, totals, self.window)
-        self.steady = self.steady + bool(messages) if agents == self.agents_seen else 0
-        self.agents_seen = agents
-        if self.steady >= STEADY:
-            self.stood = self.stood + 1 if agents == self.standing else 0
-            self.standing = agents
-        self._end_count()
+        listen(s, inbox, lengths, 0)
 
-    def _grow_older(self, stamps: list[float]) -> None:
-        """Move the clock on, and let all that is at hand age."""
-        now = self._next_clock(stamps)
-        for rows in (self.own, self.payloads):
-            age_rows(self.registers, rows, max(0, now - self.clock))
-        self.clock = now
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write V, with as many pulls anticipated as are on their way."""
+        read_all(s, totals, about)
 
-    def _listen(self, messages: Mapping[int, Vector]) -> None:
-        controls = {}
-        for j, message in messages.items():
-            at = self.places[j]
-            size = 0 if message.size == CONTROL else self.own.size
-            if size:
-                self.payloads[at] = message[:size]
-            controls[j] = message[size : size + CONTROL]
-            if self.stamps:
-                age_rows(
-                    self.registers, self.payloads[at], max(0, self.clock - int(message[size + 4]))
-                )
-            self._hear_minima(message[size + 4 + self.stamps :])
-        self._hear_places(controls)
+    @staticmethod
+    def estimate_in_window(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write what V has more than before the window."""
+        size, before = totals.size, s.past[s.me.oldest]
+        read(s, totals, about)
+        rows.subtract(totals, before[:size])
+        expect(s, about, s.me.kept - 1.0, rounds_behind(s) - before[size + 1])
 
-    def _totals(self, besides: int = NOBODY) -> Vector:
-        """Return V, or what is on this side of the link to one neighbour."""
-        others = np.zeros(self.own.size)
-        for j, alive, bond in zip(self.places, self._alive(), self._bonds(), strict=True):
-            if alive and (bond == CHILD or j == self.parent) and j != besides:
-                others += self.payloads[self.places[j]]
-        return self.own + others
-
-    def _num_agents(self, agents: float) -> float:
-        """Return how many agents there are, V having `agents`, and no more than there can be."""
-        if not self._is_believed(agents):
-            agents = max(agents, self._counted())
-        return min(self.most_agents, agents)
-
-    def _is_believed(self, agents: float) -> bool:
-        """Return whether a(V) is the number of agents."""
-        if self.stood >= CERTAIN and agents == self.standing:
-            return True
-        return self.steady >= STEADY and agents >= FEWEST * self._counted()
-
-    def share(self) -> Share:
-        """Return the own totals."""
-        return self.registers.share(self.own[:-2])
-
-    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse totals beyond what so many agents can have pulled, and a tree that cannot be."""
-        size, most = self.registers.size, claims.most_rounds(now)
-        if self.lazy and message.size == CONTROL:
-            place = message
-        elif message.size < self.own.size + CONTROL:
-            return
-        else:
-            agents, behind = message[size : size + 2].tolist()
-            place = message[size + 2 : size + 6]
-            claims.check_num_agents(agents)
-            claims.check_totals(self.registers, message[:size], agents, now)
-            claims.check_within("rounds behind totals", behind, 0.0, agents * most)
-        self._check_place(place, claims, now)
-        if self.stamps and message.size > size + 6:
-            claims.check_clock(float(message[size + 6]), now)
-        check_count(message[size + 6 + self.stamps :], claims, now)
-
-    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
-        """Return a message about other arms as one about these."""
-        if message.size < theirs.size + CONTROL:
-            return message  # a lazy one without totals
-        behind = message.size - theirs.size
-        return moved_rows(message, self.registers, theirs, places, (0, behind))
-
-    def restore_state(self, state: State) -> None:
-        """Continue from an exported state, also of a version that remembered less."""
-        super().restore_state({"first": 0, "reign": 0, "standing": 1.0, "stood": 0} | state)
-
-    def check_state(self, values: State) -> None:
-        """Refuse a past that no window keeps, and counts below 0."""
-        super().check_state(values)
-        check_past(values, self.window)
-        for name in ("steady", "stood", "first"):
-            require_count(f"state field {name}", values[name], least=0)
+    @staticmethod
+    def estimate_in_part(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write the own totals, and as much of the others' as sites are alike."""
+        read_all(s, totals, about)
+        pool(totals, s.own, about, s.count_at.size, s.me.spread, s.me.sigma)

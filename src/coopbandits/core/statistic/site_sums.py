@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.contract import Estimate, Vector
 from coopbandits.core.statistic.arm_sums import ROUNDING, ArmRegisters
-from coopbandits.core.statistic.statistic import Registers, Statistic
+from coopbandits.core.statistic.statistic import Layout, Registers, Statistic
 
 MOST_PAIRS = 2.0**53
 
@@ -49,17 +49,15 @@ class SiteRegisters(ArmRegisters):
             "arms pulled",
         )
         self.adds_arms = False
+        if type(self) is SiteRegisters:  # sums of squares are none that an index reads
+            self.layout = Layout(self.size, num_arms, 0)
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
         """Add one pull, in place, and renew what depends on all own pulls."""
-        sums, counts = self.by_arm(values)
-        sums[arm] += weight * reward
-        counts[arm] += weight
-        seen = counts > 0.0
-        values[2 * self.num_arms : 3 * self.num_arms] = counts**2
+        values[arm] += weight * reward
+        values[self.num_arms + arm] += weight
         values[-3] += weight * reward * reward
-        values[-2] = (sums[seen] ** 2 / counts[seen]).sum()
-        values[-1] = seen.sum()
+        renew(values, self.num_arms)
 
     def read(
         self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
@@ -116,6 +114,31 @@ class SiteRegisters(ArmRegisters):
         """Return whether squared counts are those of the counts, as in the totals of one agent."""
         squared = values[2 * self.num_arms : 3 * self.num_arms]
         return bool((squared == values[self._counts] ** 2).all())
+
+
+def renew(values: Vector, num_arms: int) -> None:
+    """Renew what depends on all own pulls: squared counts, Σ s²/n, and the arms pulled."""
+    explained = pairs = 0.0
+    for k in range(num_arms):
+        count = values[num_arms + k]
+        values[2 * num_arms + k] = count**2
+        if count > 0.0:
+            explained += values[k] ** 2 / count
+            pairs += 1.0
+    values[3 * num_arms + 1], values[3 * num_arms + 2] = explained, pairs
+
+
+def add_site_pull(values: Vector, pull: Vector) -> None:
+    """Add the sums and counts of one pull to an agent's own totals, and renew what depends on all.
+
+    Of the pull no other registers are read.
+    """
+    num_arms = (pull.size - 3) // 3
+    for k in range(num_arms):
+        values[k] += pull[k]
+        values[num_arms + k] += pull[num_arms + k]
+        values[3 * num_arms] += pull[k] ** 2
+    renew(values, num_arms)
 
 
 def _is_within(values: NDArray[np.float64], most: NDArray[np.float64] | float) -> bool:

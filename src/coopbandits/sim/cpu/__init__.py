@@ -18,7 +18,6 @@ from coopbandits.core.aggregate import (
     NeighborhoodSums,
     RunningConsensus,
     StagedMixing,
-    TreeSums,
 )
 from coopbandits.core.aggregate.fields import FieldAggregation
 from coopbandits.core.errors import InputError
@@ -38,9 +37,7 @@ from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.ledger import play_ledger
 from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood
-from coopbandits.sim.cpu.linear_tree import play_linear_tree
 from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
-from coopbandits.sim.cpu.tree import play_tree
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -50,7 +47,6 @@ stale_cache.remove(leaves.cache_folder())
 Kernel = Callable[[Parts, Task, range, Tick], Record]
 
 KERNELS: dict[type, Kernel] = {
-    TreeSums: play_tree,
     LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,
     FloodedPulls: play_flooded_pulls,
@@ -59,7 +55,6 @@ KERNELS: dict[type, Kernel] = {
 
 LINEAR_KERNELS: dict[type, Kernel] = {
     FloodedTotals: play_linear_flood,
-    TreeSums: play_linear_tree,
 }
 """Aggregation → the kernel that plays linear models on it."""
 
@@ -180,8 +175,7 @@ def _no_linear_kernel(parts: Parts, task: Task) -> str | None:
     # problem that it is made of, and kernels ask the problem.
     if isinstance(task.problem, World) or not task.tables.is_everywhere_alike:
         return " for linear models in worlds"
-    late = any(kind.longest_delay for kind in task.faults.kinds)
-    if task.faults and (late or not isinstance(parts.aggregation, TreeSums)):
+    if task.faults:
         return f" for linear models under faults {task.faults.spelling}"
     if isinstance(parts.aggregation, FloodedTotals) and linear_excess(parts, task):
         return f" for floods of linear models among {task.network.num_agents} agents"

@@ -4,120 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
-from coopbandits.sim.cpu.ahead import filed_meanwhile
 from coopbandits.sim.cpu.booking import charge, enter, keep_worst
-from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
-from coopbandits.sim.cpu.choices import choose
-from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import (
-    count_up_to,
     reward_from_variate,
     segment_of,
     square_place,
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.runs import Rule, Runs
-from coopbandits.sim.cpu.tree_rounds import (
-    SPAN_PULLS,
-    begin_round,
-    hear,
-    is_believed,
-    make_tree,
-    send,
-)
-from coopbandits.sim.cpu.world import span
-from coopbandits.sim.record import Record, Task, Tick
-
-
-def play_tree(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of any index on tree sums."""
-    state, links = Runs(parts, task, runs, tick), link_table(task.network)
-    reader, (rule, numbers) = FaultReader(task, runs), state.rule_without_choice()
-    tree = make_tree(task, runs, links.senders.size, state.shape[2] + 2)
-    counts = np.zeros((len(runs), task.rounds.size, 4), dtype=np.int64)
-    most = min(
-        reader.most, max(1, SPAN_PULLS // task.network.num_agents), most_rounds(state.discount)
-    )
-
-    def play(rounds: int, rule: Rule) -> None:
-        play_runs(
-            state.world, span(task, state.done, rounds), state.tally, state.fresh, tree, counts,
-            reader.read(rounds), links, rule, numbers, state.memory,
-            ageing(state.discount, state.done, rounds), state.discount != 1.0,
-        )  # fmt: skip
-        for rows in (tree.own, tree.totals, tree.payloads):  # a, the number of agents, stays
-            end_span(state.discount, rounds, rows[..., :-2], rows[..., -1:])
-        end_span(state.discount, rounds, tree.unborn)
-        state.played(rounds)
-
-    with filed_meanwhile(parts.index):
-        play(0, rule)  # compiles the kernel, the one that takes longest
-    rule, _ = state.rule()
-    while state.done < task.horizon:
-        play(min(most, task.horizon - state.done), rule)
-    return state.finish(counts)
-
-
-def play_runs(
-    world: Any, span: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, links: Any,
-    rule: Any, numbers: Any, memory: Any, ageing: Any, stamps: bool,
-) -> None:  # fmt: skip
-    """Play a span of rounds, every thread a run."""
-    own = (world, tally, fresh, tree, counts, faults, memory)
-    given = (span, links, rule, numbers, ageing, stamps)
-    launch(_play_run, tree.own.shape[0], given, own)
-
-
-@inner(allocates=True)
-def _play_run(
-    _run: int, span: Any, links: Any, rule: Any, numbers: Any, ageing: Any, stamps: bool,
-    world: Any, tally: Any, fresh: Any, tree: Any, counts: Any, faults: Any, memory: Any,
-) -> None:  # fmt: skip
-    totals, agents = tree.totals, world.places.size
-    scratch, contexts = np.empty(rule.scratch), np.ones((agents, CONTEXT))
-    lasts, width = np.zeros(agents, np.int64), totals.shape[1] + int(stamps)
-    for r in range(span.rounds):
-        done = span.first + r
-        slot = span.slot + count_up_to(span.stops, r)
-        begin_round(tree, links.indptr, faults.fresh, r, done)
-        look(tree, contexts, rule.num_arms, ageing.factors[r], ageing.passed[r])
-        choose(
-            rule.address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys, done,
-            numbers, rule.numbers_stride, memory, scratch, lasts, 0, agents, rule.num_arms,
-            rule.squares,
-        )  # fmt: skip
-        pull(
-            world, tally, tree, fresh, lasts, faults.acts[r : r + 1], rule.squares, slot, done,
-            span.stops[slot - span.slot] == r + 1, ageing.weights[r], ageing.behind[r],
-        )  # fmt: skip
-        send(tree, links, faults.fate[r : r + 1], width, counts[slot], done)
-        hear(tree, links, done)
-
-
-@inner
-def look(tree: Any, contexts: Any, num_arms: int, factor: float, passed: float) -> None:
-    """Write the time, the number of agents and the anticipation for the choice."""
-    totals, size = tree.totals, tree.size
-    rounds = totals.shape[1] - 1
-    for agent in range(size.size):
-        num_agents, pulls = totals[agent, rounds - 1], 0.0
-        estimated = max(size[agent], tree.last[agent])
-        for k in range(num_arms):
-            pulls += totals[agent, num_arms + k]
-        if not is_believed(tree, agent, num_agents, estimated):
-            num_agents = max(num_agents, estimated)
-        recorded = factor * totals[agent, rounds]
-        contexts[agent, FACTOR], contexts[agent, AGENTS] = factor, num_agents
-        contexts[agent, TIME] = max(2.0, factor * pulls)
-        since = passed - factor * tree.unborn[agent]
-        contexts[agent, AHEAD] = max(1.0, num_agents * since / recorded) if recorded > 0.0 else 1.0
 
 
 @inner

@@ -17,7 +17,7 @@ from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from coopbandits.core.aggregate.fields import FieldAggregation, Layout, state_class
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_function, file_lock, first_line
-from coopbandits.sim.cpu.inner import alone
+from coopbandits.sim.cpu.inner import alone, inner
 from coopbandits.sim.digest import digest
 
 ESTIMATE, OBSERVE, MESSAGE, RECEIVE = range(4)
@@ -37,7 +37,7 @@ SIGNATURE = _WHOLE(
 
 NUMBERS: Any = None
 observe: Any = None
-message: Any = None
+tell: Any = None
 receive: Any = None
 estimate: Any = None
 prepare: Any = None
@@ -82,13 +82,8 @@ def _form(key: str) -> Any:
                         return 0
             elif phase == MESSAGE:
                 s = state_of(me[agent], arrays, agent, first, stop)
-                if not prepare(s):
+                if not (prepare(s) and tell(s, reverse[first:stop], box, lengths)):
                     return 0
-                for link in range(stop - first):
-                    back = reverse[first + link]
-                    lengths[back] = message(s, link, box[back])
-                    if lengths[back] < 0 or lengths[back] > most:
-                        return 0
             else:
                 s = state_of(me[agent], arrays, agent, first, stop)
                 if not receive(s, box[first:stop], lengths[first:stop]):
@@ -96,6 +91,22 @@ def _form(key: str) -> Any:
         return 1
 
     return step
+
+
+def _telling(message: Any) -> Any:
+    """Return a function that writes an agent's messages; it returns whether all have a length.
+
+    In a function of its own no references to parts of arrays are counted.
+    """
+
+    def tell(s: Any, ends: Any, box: Any, lengths: Any) -> bool:
+        for link in range(ends.size):
+            lengths[ends[link]] = message(s, link, box[ends[link]])
+            if lengths[ends[link]] < 0 or lengths[ends[link]] > box.shape[1]:
+                return False
+        return True
+
+    return inner(tell, forceinline=True)
 
 
 def _guarded(name: str, function: Any) -> Any:
@@ -194,13 +205,14 @@ def compiled_step(spec: FieldAggregation, layout: Layout, decay: float) -> Any:
     """
     functions = spec.functions(decay)
     source, numbers = _sources(layout), numbers_type(layout)
-    key = digest((_form, functions, source, repr(numbers), layout.names))
+    key = digest((_form, _telling.__code__, functions, source, repr(numbers), layout.names))
     if key not in _steps:
         state = state_class(tuple(field.name for field in layout.arrays))
         made: dict[str, Any] = {"np": np, "State": state}
         exec(compile(source, "<fields>", "exec"), made)  # noqa: S102  of names of fields alone
         guard = _succeeding if is_ours(spec) else _guarded
         scope = {name: guard(name, compiled_function(each)) for name, each in functions.items()}
+        scope["tell"] = _telling(scope.pop("message"))
         scope |= {name: njit(made[name], inline="always") for name in ("arrays_of", "state_of")}
         form = _form(key)
         step = FunctionType(
