@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coopbandits import LinearBandit, Network, Problem, parse_policy, simulate, sites, subsets
+from coopbandits import LinearBandit, Network, parse_policy, simulate, sites, subsets
 from coopbandits.core.draws import normals, words
 from coopbandits.sim.cpu import linear
 from coopbandits.sim.cpu.balls import find_balls
