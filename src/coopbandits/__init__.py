@@ -12,7 +12,9 @@ from coopbandits.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from coopbandits.core import (
+        AGENTS,
         AGGREGATIONS,
+        AHEAD,
         DDUCB,
         DPE2,
         GSE,
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
         LINEAR_INDICES,
         MOSS,
         MPUCB,
+        TIME,
         UCB,
         UCL,
         Agent,
         Aggregation,
+        AnyAggregation,
         ArmSums,
         BayesUCB,
         BetaDraw,
@@ -89,6 +93,7 @@ if TYPE_CHECKING:
         RunningSums,
         ServerTotals,
         Share,
+        Sizes,
         Source,
         StagedMixing,
         Statistic,
@@ -115,6 +120,7 @@ if TYPE_CHECKING:
         register_policy,
         register_source,
         uniform_of,
+        whole,
         word_at,
         word_of,
     )
@@ -177,20 +183,20 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "AGGREGATIONS Agent Aggregation ArmSums BayesUCB BetaDraw CentralBatchedUCB "
-        "CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims ContextAgent "
-        "CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 DecBayesUCB DecKLUCB DecTS "
-        "DecUCB DelayedCentralUCB Elimination EpsilonGreedy Estimate Exp3Coop FedUCB FleetAgent "
-        "FloodTS FloodUCB FloodedPulls FloodedTotals GSE GosInE GossipTS GossipUCB INDICES "
-        "IndependentTS IndependentUCB Index InflatedUCB InputError KLUCB LINEAR_INDICES "
-        "LedgerSums LedgerTS LedgerUCB Liar LinTS LinUCB LinearSums LocalSums LocalView MOSS "
-        "MPUCB Machine NeighborhoodSums NormalDraw Parts PermutedBuffers Policy Private "
-        "PullMixing Recommendation Registers ResilientUCB RobustUCB "
-        "RunningConsensus RunningSums ServerTotals Share Source StagedMixing Statistic TopTwo "
-        "TrackedMeans TreeSums TreeTS TreeUCB TrimmedMeans Truncated UCB UCBNetwork UCL Vector "
-        "at_source combine gamma_of normal_of parse_aggregation parse_index parse_policy "
-        "parse_source populate register_aggregation register_index register_policy "
-        "register_source uniform_of word_at word_of"
+        "AGENTS AGGREGATIONS AHEAD Agent Aggregation AnyAggregation ArmSums BayesUCB BetaDraw "
+        "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw "
+        "Claims ContextAgent CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 "
+        "DecBayesUCB DecKLUCB DecTS DecUCB DelayedCentralUCB Elimination EpsilonGreedy "
+        "Estimate Exp3Coop FedUCB FleetAgent FloodTS FloodUCB FloodedPulls FloodedTotals GSE "
+        "GosInE GossipTS GossipUCB INDICES IndependentTS IndependentUCB Index InflatedUCB "
+        "InputError KLUCB LINEAR_INDICES LedgerSums LedgerTS LedgerUCB Liar LinTS LinUCB "
+        "LinearSums LocalSums LocalView MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
+        "PermutedBuffers Policy Private PullMixing Recommendation Registers ResilientUCB "
+        "RobustUCB RunningConsensus RunningSums ServerTotals Share Sizes Source StagedMixing "
+        "Statistic TIME TopTwo TrackedMeans TreeSums TreeTS TreeUCB TrimmedMeans Truncated "
+        "UCB UCBNetwork UCL Vector at_source combine gamma_of normal_of parse_aggregation "
+        "parse_index parse_policy parse_source populate register_aggregation register_index "
+        "register_policy register_source uniform_of whole word_at word_of"
     ),
     "fleet": "AsyncClient Client LocalAgent",
     "network": "Faults Network parse_faults",
@@ -217,7 +223,9 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "AGENTS",
     "AGGREGATIONS",
+    "AHEAD",
     "DDUCB",
     "DPE2",
     "GSE",
@@ -226,10 +234,12 @@ __all__ = [
     "LINEAR_INDICES",
     "MOSS",
     "MPUCB",
+    "TIME",
     "UCB",
     "UCL",
     "Agent",
     "Aggregation",
+    "AnyAggregation",
     "ArmSums",
     "BayesUCB",
     "BernoulliBandit",
@@ -323,6 +333,7 @@ __all__ = [
     "ServerTotals",
     "Share",
     "SimulationInterrupted",
+    "Sizes",
     "Sleep",
     "Source",
     "Speeds",
@@ -371,6 +382,7 @@ __all__ = [
     "subsets",
     "sweep",
     "uniform_of",
+    "whole",
     "word_at",
     "word_of",
 ]

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import (
+        AGENTS,
         AGGREGATIONS,
+        AHEAD,
+        TIME,
         Aggregation,
+        AnyAggregation,
         CentralTotals,
         Controller,
         FloodedPulls,
@@ -27,10 +31,12 @@ if TYPE_CHECKING:
         RunningConsensus,
         RunningSums,
         ServerTotals,
+        Sizes,
         StagedMixing,
         TrackedMeans,
         TreeSums,
         TrimmedMeans,
+        whole,
     )
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.contract import (
@@ -120,10 +126,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "aggregate": (
-        "AGGREGATIONS Aggregation CentralTotals Controller FloodedPulls FloodedTotals "
-        "LedgerSums LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
-        "RunningConsensus RunningSums ServerTotals StagedMixing TrackedMeans "
-        "TreeSums TrimmedMeans"
+        "AGENTS AGGREGATIONS AHEAD Aggregation AnyAggregation CentralTotals Controller "
+        "FloodedPulls FloodedTotals TIME LedgerSums LocalSums Machine MessageSize "
+        "NeighborhoodSums PermutedBuffers PullMixing RunningConsensus RunningSums "
+        "ServerTotals Sizes StagedMixing TrackedMeans TreeSums TrimmedMeans whole"
     ),
     "aggregate.claims": "Claims",
     "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
@@ -154,7 +160,9 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "AGENTS",
     "AGGREGATIONS",
+    "AHEAD",
     "DDUCB",
     "DPE2",
     "GSE",
@@ -164,10 +172,12 @@ __all__ = [
     "MOSS",
     "MPUCB",
     "POLICIES",
+    "TIME",
     "UCB",
     "UCL",
     "Agent",
     "Aggregation",
+    "AnyAggregation",
     "AnyPolicy",
     "ArmSums",
     "BayesUCB",
@@ -235,6 +245,7 @@ __all__ = [
     "RunningSums",
     "ServerTotals",
     "Share",
+    "Sizes",
     "Source",
     "StagedMixing",
     "State",
@@ -262,6 +273,7 @@ __all__ = [
     "register_policy",
     "register_source",
     "uniform_of",
+    "whole",
     "word_at",
     "word_of",
 ]

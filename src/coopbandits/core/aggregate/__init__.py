@@ -1,10 +1,18 @@
 """How statistics travel between agents: one scheme per file."""
 
-from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import AnyAggregation, Machine, MessageSize
 from coopbandits.core.aggregate.buffers import PermutedBuffers
 from coopbandits.core.aggregate.central import CentralAggregation, CentralTotals, Controller
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.consensus import RunningConsensus
+from coopbandits.core.aggregate.fields import (
+    AGENTS,
+    AHEAD,
+    TIME,
+    Aggregation,
+    Sizes,
+    whole,
+)
 from coopbandits.core.aggregate.flooded_pulls import FloodedPulls
 from coopbandits.core.aggregate.flooded_totals import FloodedTotals
 from coopbandits.core.aggregate.ledger_sums import LedgerSums
@@ -27,9 +35,13 @@ AGGREGATIONS = (
 CENTRAL_AGGREGATIONS = (CentralTotals, ServerTotals, PermutedBuffers)
 
 __all__ = [
+    "AGENTS",
     "AGGREGATIONS",
+    "AHEAD",
     "CENTRAL_AGGREGATIONS",
+    "TIME",
     "Aggregation",
+    "AnyAggregation",
     "CentralAggregation",
     "CentralTotals",
     "Claims",
@@ -46,8 +58,10 @@ __all__ = [
     "RunningConsensus",
     "RunningSums",
     "ServerTotals",
+    "Sizes",
     "StagedMixing",
     "TrackedMeans",
     "TreeSums",
     "TrimmedMeans",
+    "whole",
 ]

@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize, Moving
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, AnyAggregation, MessageSize, Moving
 from coopbandits.core.aggregate.claims import Doubt, PartlyImpossibleError
 from coopbandits.core.aggregate.exchange import anticipation, check_vectors
 from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
@@ -84,7 +84,7 @@ TENURES = 1 << 41
 
 
 @dataclass(frozen=True)
-class LedgerSums(Aggregation):
+class LedgerSums(AnyAggregation):
     """Network totals in messages that do not grow with the network, and that outlive any tree.
 
     Parameters

@@ -14,11 +14,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import linecache
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import CellType, FunctionType, MappingProxyType
 from typing import Any
 
+import numba
 import numpy as np
 from llvmlite import ir
 from numba import cfunc, types
@@ -219,10 +222,30 @@ def _is_of_package(function: Any) -> bool:
     return isinstance(function, FunctionType) and function.__module__.startswith(_PACKAGE)
 
 
+_SPOT = re.compile(r"During: .* at (.+) \((\d+)\)$")
+"""Where numba says that it got stuck; the innermost place comes first."""
+
+_OWN_FOLDERS = (str(Path(__file__).parents[2]), str(Path(numba.__file__).parent), "<")
+
+
 def first_line(error: Exception) -> str:
-    """Return what is most telling of numba's message."""
+    """Return what is most telling of numba's message: in somebody's own file, with the line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if not line.startswith(("Failed", "During", "File"))]
+    noise = ("Failed", "During", "File", "Rejected", "Overload", "raised from", "- ", "There are")
+    telling = [line for line in lines if not line.startswith(noise)]
+    for at, line in enumerate(lines):
+        spot = _SPOT.match(line)
+        if spot is None or spot[1].startswith(_OWN_FOLDERS):
+            continue
+        reasons = [
+            line
+            for line, following in zip(lines[:at], lines[1 : at + 1], strict=True)
+            if following.startswith(("File", "During"))
+            and not line.startswith(noise)
+            and line.strip("^~")
+        ]
+        code = linecache.getline(spot[1], int(spot[2])).strip()
+        return f"{reasons[-1] if reasons else 'unknown reason'}; {spot[1]}:{spot[2]}: {code}"
     return (telling or lines or ["no reason given"])[0]
 
 

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 from numba import carray, cfunc, njit, types
-from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
-from coopbandits.core.aggregate.fields import FieldAggregation, Layout, state_class
+from coopbandits.core.aggregate.fields import Aggregation, Layout, state_class
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_function, file_lock, first_line
 from coopbandits.sim.cpu.inner import alone, inner
@@ -93,7 +92,7 @@ def _form(key: str) -> Any:
     return step
 
 
-def _telling(message: Any) -> Any:
+def _telling(message: Any, allocates: bool) -> Any:
     """Return a function that writes an agent's messages; it returns whether all have a length.
 
     In a function of its own no references to parts of arrays are counted.
@@ -106,7 +105,7 @@ def _telling(message: Any) -> Any:
                 return False
         return True
 
-    return inner(tell, forceinline=True)
+    return inner(tell, forceinline=True, allocates=allocates)
 
 
 def _guarded(name: str, function: Any) -> Any:
@@ -198,7 +197,7 @@ def _sources(layout: Layout) -> str:
     return "\n".join(lines)
 
 
-def compiled_step(spec: FieldAggregation, layout: Layout, decay: float) -> Any:
+def compiled_step(spec: Aggregation, layout: Layout, decay: float) -> Any:
     """Return the compiled step of an aggregation: from memory, from disk, or made now.
 
     `decay` is what registers count after one more round.
@@ -212,7 +211,7 @@ def compiled_step(spec: FieldAggregation, layout: Layout, decay: float) -> Any:
         exec(compile(source, "<fields>", "exec"), made)  # noqa: S102  of names of fields alone
         guard = _succeeding if is_ours(spec) else _guarded
         scope = {name: guard(name, compiled_function(each)) for name, each in functions.items()}
-        scope["tell"] = _telling(scope.pop("message"))
+        scope["tell"] = _telling(scope.pop("message"), not is_ours(spec))
         scope |= {name: njit(made[name], inline="always") for name in ("arrays_of", "state_of")}
         form = _form(key)
         step = FunctionType(
@@ -222,6 +221,8 @@ def compiled_step(spec: FieldAggregation, layout: Layout, decay: float) -> Any:
         try:
             with file_lock():
                 _steps[key] = cfunc(SIGNATURE, cache=True, error_model="numpy")(step)
-        except (NumbaError, UnsupportedBytecodeError) as error:
+        except Exception as error:  # numba raises KeyError and others, too
+            if is_ours(spec):
+                raise
             raise CannotCompileError(first_line(error)) from error
     return _steps[key]
