@@ -59,6 +59,7 @@ CHECKS: tuple[Check, ...] = (
     totals.certified_pulls,
     totals.shares_add_up,
     totals.exact_totals,
+    forms.compiled_form,
     forms.team_form,
 )
 """All checks. They run in this order: a later one takes for granted what an earlier one showed."""

@@ -183,6 +183,11 @@ class Machine(Stateful, ABC):
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Mix in what arrived and end the round."""
 
+    @property
+    def checks_claims(self) -> bool:
+        """Whether it has a `check_claims` of its own."""
+        return type(self).check_claims is not Machine.check_claims
+
     def pass_time(self, tick: int) -> None:
         """Take note of the time at which the round ends, where the view says that it is told."""
         del tick

@@ -37,7 +37,7 @@ from collections import namedtuple
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,9 @@ from coopbandits.core.errors import AggregationFailedError, InputError
 from coopbandits.core.spelling import told
 from coopbandits.core.state import read_field
 from coopbandits.core.statistic import Registers
+
+if TYPE_CHECKING:
+    from coopbandits.core.aggregate.claims import Claims
 
 TIME, AGENTS, AHEAD = range(3)
 """Places in `about`, which says what stands behind totals: as in `Estimate`."""
@@ -220,6 +223,12 @@ class Aggregation(AnyAggregation):
     @staticmethod
     def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
         """Multiply all registers in a message, which is late."""
+        raise NotImplementedError
+
+    def check_claims(
+        self, registers: Registers, message: Vector, claims: Claims, now: float
+    ) -> None:
+        """Refuse a message, without its stamp, of what cannot have happened: for fleets."""
         raise NotImplementedError
 
     def message_width(self, sizes: Sizes) -> int:
@@ -417,6 +426,22 @@ class FieldMachine(ContextMachine):
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
         """Reject messages that no agent of this aggregation writes, without their stamps."""
         check_vectors(messages, *range(1, self.most + 1))
+
+    @property
+    def checks_claims(self) -> bool:
+        """Whether it, or what it plays, has a `check_claims` of its own."""
+        is_own = type(self).check_claims is not FieldMachine.check_claims
+        return is_own or type(self.spec).check_claims is not Aggregation.check_claims
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse a message of what cannot have happened, or not yet."""
+        if self.stamps and message.size > 0:
+            stamp, message = float(message[-1]), message[:-1]
+            if self.state.me.ticks:
+                claims.check_near(stamp, max(self.state.me.clock, claims.ticks(now)))
+            else:
+                claims.check_clock(stamp, now)
+        self.spec.check_claims(self.registers, message, claims, now)
 
     def pass_time(self, tick: int) -> None:
         """Note the time at which the round ends."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from coopbandits.core.aggregate import AGGREGATIONS
-from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS, Machine
+from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import combine
@@ -92,8 +92,8 @@ def obstacle(policy: Any) -> str:
     agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
     if parts is None and (lacking := missing_methods(agent)):
         return f"its agents have no {', '.join(lacking)}"
-    if parts is not None and type(agent.machine).check_claims is Machine.check_claims:
-        return f"{who} declares checks_claims, but its machines have no check_claims"
+    if parts is not None and not agent.machine.checks_claims:
+        return f"{who} declares checks_claims, but has no check_claims"
     return ""
 
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import inspect
 import linecache
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
-from types import CellType, FunctionType, MappingProxyType
+from types import CellType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import numba
@@ -239,7 +241,7 @@ def first_line(error: Exception) -> str:
             continue
         reasons = [
             line
-            for line, following in zip(lines[:at], lines[1 : at + 1], strict=True)
+            for line, following in pairwise(lines[: at + 1])
             if following.startswith(("File", "During"))
             and not line.startswith(noise)
             and line.strip("^~")
@@ -310,20 +312,32 @@ def _with_compiled_names(
 ) -> FunctionType:
     """Return a copy of a function that calls others in their compiled form."""
     custom = [each for each in _wrapped(function) if not _is_of_package(each)]
+    names = set(names_in(function.__code__))
 
     def compiled_value(value: Any) -> Any:
         if isinstance(value, FunctionType):
             return _compiled(value, is_checked or value in custom, within)
+        if isinstance(value, type) and (functions := _static_functions(value, names)):
+            # numba knows no classes, but modules, of which functions can be called by name as well.
+            module = ModuleType(value.__name__)
+            vars(module).update({name: compiled_value(functions[name]) for name in functions})
+            return module
         return checked_value(value) if is_checked else value
 
     # numba imports the module of what it filed: one that is there wherever this is.
     scope = {**function.__globals__, "__name__": __name__}
-    for name in sorted(set(names_in(function.__code__)) & function.__globals__.keys()):
+    for name in sorted(names & function.__globals__.keys()):
         scope[name] = compiled_value(function.__globals__[name])
     cells = tuple(
         CellType(compiled_value(cell.cell_contents)) for cell in function.__closure__ or ()
     )
     return FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
+
+
+def _static_functions(cls: type, names: set[str]) -> dict[str, Any]:
+    """Return the static functions of a class that have one of some names."""
+    found = {name: inspect.getattr_static(cls, name, None) for name in sorted(names)}
+    return {name: each.__func__ for name, each in found.items() if isinstance(each, staticmethod)}
 
 
 @contextlib.contextmanager
