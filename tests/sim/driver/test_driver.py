@@ -13,6 +13,7 @@ import coopbandits as cb
 from coopbandits.core import rows
 from coopbandits.core.aggregate.fields import Aggregation, Links, Sizes, whole
 from coopbandits.core.index import INDICES
+from coopbandits.sim.driver.rounds import play_rounds
 from coopbandits.testing import check_policy
 
 from .push_sum import PushSum
@@ -169,6 +170,15 @@ def test_indices(aggregation: Aggregation, index: cb.Index) -> None:
     unit = index.support is not None
     problem = cb.BernoulliBandit([0.8, 0.5, 0.3]) if unit else PROBLEM
     compare(cb.combine(aggregation, index), problem, faults="loss=0.2")
+
+
+def test_one_driver_plays_all_aggregations() -> None:
+    """It is compiled once, whatever fields an aggregation has."""
+    found = []
+    for aggregation in (PushSum(), Certain(), cb.RunningSums(), cb.TrackedMeans()):
+        compare(cb.combine(aggregation, cb.UCB()), faults="loss=0.2", horizon=5)
+        found.append(len(play_rounds.signatures))
+    assert len(set(found)) == 1
 
 
 @pytest.mark.parametrize("graph", ["complete:1", "star:6", "complete:2"])

@@ -29,7 +29,10 @@ WORD = 8
 
 
 class Memory(NamedTuple):
-    """State of all agents of one run, and what their functions read and write."""
+    """State of all agents of one run, and what their functions read and write.
+
+    Single numbers are bytes in `me`: as records, the driver would be compiled for every layout.
+    """
 
     me: Any
     block: Any
@@ -141,7 +144,7 @@ class Agents:
         ]
         me = np.zeros(agents, dtype=numbers_type(self.layout))
         self.memory = Memory(
-            me, np.zeros(sum(lengths)), table.indptr, table.reverse, given,
+            me.view(np.uint8), np.zeros(sum(lengths)), table.indptr, table.reverse, given,
             np.zeros((links, most)), np.zeros(links, dtype=np.int64), np.zeros((agents, width)),
             np.zeros((agents, width)), np.zeros((pulling, width)),
             np.zeros(pulling, dtype=np.int64),
@@ -175,7 +178,7 @@ class Agents:
 
     def renew(self, step: Any, agent: int, rounds: int) -> None:
         """Replace an agent by a fresh one that has sat out all rounds so far."""
-        self.memory.me[agent] = np.zeros((), dtype=self.memory.me.dtype)
+        self.numbers[agent] = np.zeros((), dtype=self.numbers.dtype)
         for part in self.state(agent)[1:]:
             part[...] = 0
         self.lost_memories[agent] += 1
