@@ -92,6 +92,7 @@ AGGREGATIONS = (
     cb.StagedMixing(remix=True, own_pulls=False, mixing_rounds=3), cb.TreeSums(),
     cb.TreeSums(discount=0.9), cb.TreeSums(window=7), cb.TreeSums(lazy=0.3),
     cb.TreeSums(spread=0.2), cb.TreeSums(spread="estimate"), cb.TreeSums(spread=math.inf),
+    cb.LedgerSums(), cb.LedgerSums(discount=0.9),
 )  # fmt: skip
 FAULTS = (
     "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",

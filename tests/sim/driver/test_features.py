@@ -57,6 +57,7 @@ def test_clocks(problem: str, index: cb.Index, clocks: str) -> None:
 
 AGGREGATIONS = (
     cb.TreeSums(), cb.TreeSums(discount=0.9), cb.TreeSums(window=7), cb.TreeSums(lazy=0.3),
+    cb.LedgerSums(), cb.LedgerSums(discount=0.9),
 )  # fmt: skip
 
 

@@ -73,8 +73,9 @@ def form_of(policy: AnyPolicy, task: Task) -> Form:
     spec, registers = aggregation_of(policy), registers_of(policy, task)
     assert spec is not None  # noqa: S101  the driver plays no others
     told = task.network.num_agents if "num_agents" in policy.needs else 0
-    sizes, decay = sizes_of(registers, 1, told), spec.decaying(registers).decay
-    return Form(spec.layout(sizes, decay), spec.widest(sizes, registers), decay)
+    fading = spec.decaying(registers)  # may have registers of its own
+    sizes = sizes_of(fading, 1, told)
+    return Form(spec.layout(sizes, fading.decay), spec.widest(sizes, registers), fading.decay)
 
 
 def registers_of(policy: AnyPolicy, task: Task) -> Registers:
