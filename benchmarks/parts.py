@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from coopbandits.core import rows
-from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, Sizes
+from coopbandits.core.aggregate.fields import AGENTS, Aggregation, Sizes
 from coopbandits.core.contract import Estimate, LocalView, Vector
 from coopbandits.core.index import KLUCB, Index
 
@@ -65,7 +65,7 @@ class OwnKLUCB(KLUCB):
 
 
 @dataclass(frozen=True)
-class OwnConsensus(FieldAggregation):
+class OwnConsensus(Aggregation):
     """Running consensus by another name."""
 
     name: ClassVar[str] = "own-consensus"

@@ -6,11 +6,11 @@ from typing import Any
 
 import coopbandits as cb
 from coopbandits.core import rows
-from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, Sizes
+from coopbandits.core.aggregate.fields import AGENTS, Aggregation, Sizes
 
 
 @dataclass(frozen=True)
-class LateConsensus(FieldAggregation):  # as running consensus, but this round's pull comes last
+class LateConsensus(Aggregation):  # as running consensus, but this round's pull comes last
     name = "late-consensus"
     needs = frozenset({"num_agents"})
 

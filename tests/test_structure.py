@@ -18,7 +18,7 @@ from coopbandits.core import aggregate, policies, policy
 PACKAGE = Path(policy.__file__).parents[1]
 
 CLASSES = {
-    *policies.__all__, *(each.__name__ for each in aggregate.AGGREGATIONS), "Aggregation",
+    *policies.__all__, *(each.__name__ for each in aggregate.AGGREGATIONS), "AnyAggregation",
     "CentralTotals", "AnyPolicy", "CentralPolicy", "CentralProduct", "Policy", "Product",
 }  # fmt: skip
 NAMES = {each.name for each in (*policies.NAMED, *aggregate.AGGREGATIONS, aggregate.CentralTotals)}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         UCB,
         UCL,
         Agent,
-        Aggregation,
+        AnyAggregation,
         ArmSums,
         BayesUCB,
         BetaDraw,
@@ -177,7 +177,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "AGGREGATIONS Agent Aggregation ArmSums BayesUCB BetaDraw CentralBatchedUCB "
+        "AGGREGATIONS Agent AnyAggregation ArmSums BayesUCB BetaDraw CentralBatchedUCB "
         "CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims ContextAgent "
         "CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 DecBayesUCB DecKLUCB DecTS "
         "DecUCB DelayedCentralUCB Elimination EpsilonGreedy Estimate Exp3Coop FedUCB FleetAgent "
@@ -229,7 +229,7 @@ __all__ = [
     "UCB",
     "UCL",
     "Agent",
-    "Aggregation",
+    "AnyAggregation",
     "ArmSums",
     "BayesUCB",
     "BernoulliBandit",

@@ -20,7 +20,7 @@ from coopbandits.core import (
     Policy,
     Vector,
 )
-from coopbandits.core.aggregate import Aggregation
+from coopbandits.core.aggregate import AnyAggregation
 from coopbandits.core.aggregate.consensus import RunningConsensusMachine
 from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
@@ -108,7 +108,7 @@ def make_agents(policy: Policy, matrix: Matrix, num_arms: int) -> list[Cooperati
     return [make_agent(policy, view) for view in views(matrix, num_arms)]
 
 
-def machine(spec: Aggregation, view: LocalView, *, squares: str = "none") -> Any:
+def machine(spec: AnyAggregation, view: LocalView, *, squares: str = "none") -> Any:
     """One agent's machine, which adds up sums and counts per arm; its fields are attributes."""
     made = spec.make(view, ArmSums(squares).registers(view.num_arms))
     return Fields(made) if isinstance(made, FieldMachine) else made

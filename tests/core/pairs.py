@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from coopbandits.core.aggregate import Aggregation, CentralAggregation
+from coopbandits.core.aggregate import AnyAggregation, CentralAggregation
 from coopbandits.core.index import Index
 from coopbandits.core.policy import fits
 
 T = TypeVar("T")
-A = TypeVar("A", bound=Aggregation | CentralAggregation)
+A = TypeVar("A", bound=AnyAggregation | CentralAggregation)
 
 
 def turned(parts: Sequence[T], at: int) -> list[T]:
@@ -19,7 +19,7 @@ def turned(parts: Sequence[T], at: int) -> list[T]:
     return [*parts[at:], *parts[:at]]
 
 
-def fitting(aggregation: Aggregation | CentralAggregation, indices: Sequence[Index]) -> Index:
+def fitting(aggregation: AnyAggregation | CentralAggregation, indices: Sequence[Index]) -> Index:
     """Return the first index that fits."""
     return next(index for index in indices if fits(aggregation, index))
 

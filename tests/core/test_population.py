@@ -11,7 +11,7 @@ from coopbandits.core import (
     DDUCB,
     MPUCB,
     UCB,
-    Aggregation,
+    AnyAggregation,
     CentralTotals,
     CentralUCB,
     CentredDraw,
@@ -125,7 +125,7 @@ def test_groups_are_pairs(groups: Any) -> None:
 @pytest.mark.parametrize(
     "aggregation", [FloodedPulls(), NeighborhoodSums(), LocalSums()], ids=lambda each: each.name
 )
-def test_whoever_sends_no_registers_may_add_up_something_else(aggregation: Aggregation) -> None:
+def test_whoever_sends_no_registers_may_add_up_something_else(aggregation: AnyAggregation) -> None:
     mixed = populate(combine(aggregation, UCB()), {combine(aggregation, ESTIMATES): [1]})
     views = [one_view(agent_id=i, neighbor_weights={1 - i: 0.5}) for i in (0, 1)]
     agents = [make_agent(mixed, view) for view in views]

@@ -46,7 +46,7 @@ from coopbandits.core import (
     register_aggregation,
     register_index,
 )
-from coopbandits.core.aggregate import Aggregation
+from coopbandits.core.aggregate import AnyAggregation
 from coopbandits.core.policy import CentralProduct, Product, fits
 from coopbandits.core.registry import AGGREGATION_REGISTRY, EXAMPLES, INDEX_REGISTRY
 
@@ -267,7 +267,7 @@ def test_a_policy_without_fitting_parts_says_so() -> None:
 
 
 @dataclass(frozen=True)
-class Alone(Aggregation):
+class Alone(AnyAggregation):
     """An aggregation of one's own."""
 
     patience: int = 3
@@ -322,7 +322,7 @@ def test_own_parts_can_be_registered() -> None:
 
 
 @pytest.mark.parametrize("spec", [*(kind() for kind in AGGREGATIONS)], ids=lambda s: s.name)
-def test_message_sizes_are_bounds(spec: Aggregation) -> None:
+def test_message_sizes_are_bounds(spec: AnyAggregation) -> None:
     registers = UCB().statistic.registers(3)
     usual, most, when = spec.message_size(registers, 8)
     assert 0 <= usual <= most

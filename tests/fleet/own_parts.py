@@ -34,7 +34,7 @@ class Optimist(cb.Index):
 
 
 @dataclass(frozen=True)
-class Neighbors(cb.Aggregation):
+class Neighbors(cb.AnyAggregation):
     """Everybody's own totals, told to the neighbours."""
 
     name: ClassVar[str] = "neighbors"

@@ -23,7 +23,7 @@ import numpy as np
 
 import coopbandits as cb
 from coopbandits.core import rows
-from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine
+from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine
 from coopbandits.network.faults.kind import Kind
 from coopbandits.problems.rewards import LOCATION_SCALE, RewardForm
 
@@ -55,7 +55,7 @@ class AveragesMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class Averages(FieldAggregation):
+class Averages(Aggregation):
     """An own aggregation that a fleet may run."""
 
     name: ClassVar[str] = "averages"

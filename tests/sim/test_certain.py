@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import coopbandits as cb
 from coopbandits.core.aggregate import (
     AGGREGATIONS,
-    Aggregation,
+    AnyAggregation,
     Machine,
     ledger_sums,
     spanning_tree,
@@ -34,7 +34,7 @@ from coopbandits.sim.tapes import REWARDS, agent_keys, identity_words, tape_word
 
 ROUNDS = 40
 GRAPHS = ["cycle:5", "path:4", "star:5", "complete:4", "grid:2x3"]
-VARIANTS: list[Aggregation] = [
+VARIANTS: list[AnyAggregation] = [
     cb.FloodedTotals(discount=0.9), cb.LedgerSums(discount=0.9), cb.LocalSums(discount=0.9),
     cb.NeighborhoodSums(fair=True), cb.FloodedPulls(hop_limit=3, wait=2),
 ]  # fmt: skip
@@ -73,7 +73,7 @@ class Chance:
 class Followed:
     """Agents of which every pull is an arm of its own, so that each can be followed for ever."""
 
-    def __init__(self, spec: Aggregation, graph: str, key: int, rounds: int = ROUNDS) -> None:
+    def __init__(self, spec: AnyAggregation, graph: str, key: int, rounds: int = ROUNDS) -> None:
         self.spec, self.network = spec, cb.Network.from_spec(graph)
         size = self.network.num_agents
         known, told = global_knowledge(self.network, spec.needs), identity_words(key, 0, size)
@@ -127,7 +127,7 @@ class Followed:
 
 
 @in_a_hurry()
-def play(spec: Aggregation, graph: str, faults: str, key: int) -> Followed:
+def play(spec: AnyAggregation, graph: str, faults: str, key: int) -> Followed:
     """Play rounds under faults, and look at every agent before every pull."""
     world = Followed(spec, graph, key)
     overtaking = range(world.network.num_agents) if spec.overtakes else ()
@@ -146,7 +146,7 @@ def play(spec: Aggregation, graph: str, faults: str, key: int) -> Followed:
 
 
 @in_a_hurry()
-def play_on_own_clocks(spec: Aggregation, graph: str, key: int) -> Followed:
+def play_on_own_clocks(spec: AnyAggregation, graph: str, key: int) -> Followed:
     """Let agents pull and talk in any order, over links that lose and delay messages."""
     world, chance = Followed(spec, graph, key), Chance(key)
     world.views = [replace(view, common_round=False) for view in world.views]
@@ -193,7 +193,7 @@ def random_faults(key: int) -> str:
 @REPEATABLE
 @given(st.sampled_from(GRAPHS), st.integers(0, 2**32))
 def test_certified_pulls_are_distinct_under_any_faults(
-    spec: Aggregation, graph: str, key: int
+    spec: AnyAggregation, graph: str, key: int
 ) -> None:
     play(spec, graph, random_faults(key), key)
 
@@ -204,7 +204,7 @@ def test_certified_pulls_are_distinct_under_any_faults(
     [spec for spec in CERTIFYING if not spec.needs_common_round],
     ids=lambda spec: spec.spelling,
 )
-def test_certified_pulls_are_distinct_on_own_clocks(spec: Aggregation) -> None:
+def test_certified_pulls_are_distinct_on_own_clocks(spec: AnyAggregation) -> None:
     for key in range(3):
         play_on_own_clocks(spec, GRAPHS[key], key)
 

@@ -65,7 +65,7 @@ class Mine(cb.Machine):
         pass
 
 @dataclass(frozen=True)
-class Alone(cb.Aggregation):
+class Alone(cb.AnyAggregation):
     name = "alone"
 
     def make(self, view, registers):

@@ -36,7 +36,7 @@ class AsEver(WatchedTrees):
     overtakes = False
 
 
-def play(aggregation: cb.Aggregation, faults: str | None, clocks: str | None) -> int:
+def play(aggregation: cb.AnyAggregation, faults: str | None, clocks: str | None) -> int:
     Watched.overwritten = 0
     cb.simulate(
         cb.BernoulliBandit([0.3, 0.7]),

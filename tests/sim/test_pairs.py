@@ -9,7 +9,7 @@ import pytest
 from coopbandits import BernoulliBandit, GaussianBandit, Network, combine
 from coopbandits.core.aggregate import (
     AGGREGATIONS,
-    Aggregation,
+    AnyAggregation,
     CentralTotals,
     FloodedPulls,
     NeighborhoodSums,
@@ -33,7 +33,7 @@ from .test_faulty_engines import check
 
 pytestmark = pytest.mark.plays
 
-SPECS: tuple[Aggregation | CentralTotals, ...] = (
+SPECS: tuple[AnyAggregation | CentralTotals, ...] = (
     *(kind() for kind in AGGREGATIONS if kind in KERNELS),
     NeighborhoodSums(),
     StagedMixing(own_pulls=False, mixing_rounds=3),
@@ -57,7 +57,7 @@ GRAPHS = ("grid:2x3", "star:5", "cycle:7")
 FAULTS = ("loss=0.3", "crash=0.6@6..9:lost,sleep=0.2")
 
 
-def play(spec: Aggregation | CentralTotals, index: Index, graph: str, faults: str) -> None:
+def play(spec: AnyAggregation | CentralTotals, index: Index, graph: str, faults: str) -> None:
     means = [0.3, 0.8, 0.6]
     unit = index.support == UNIT_REWARDS
     problem = BernoulliBandit(means) if unit else GaussianBandit(means, sigma=0.5)
@@ -74,7 +74,7 @@ def name(part: object) -> str:
 
 @pytest.mark.covering(6)
 @pytest.mark.parametrize(("spec", "index", "graph"), SAMPLE, ids=name)
-def test_some_pairs(spec: Aggregation, index: Index, graph: str) -> None:
+def test_some_pairs(spec: AnyAggregation, index: Index, graph: str) -> None:
     play(spec, index, graph, "none")
 
 
@@ -90,7 +90,7 @@ FAULTY = [spec for spec in SPECS if takes_faults(spec)]
     [(spec, fitting(spec, turned(FORMS, -i)), GRAPHS[i % 3]) for i, spec in enumerate(FAULTY)],
     ids=name,
 )
-def test_some_pairs_under_faults(spec: Aggregation, index: Index, graph: str) -> None:
+def test_some_pairs_under_faults(spec: AnyAggregation, index: Index, graph: str) -> None:
     play(spec, index, graph, FAULTS[0])
 
 
@@ -105,7 +105,7 @@ PAIRS = [(spec, index) for spec, index in product(SPECS, FORMS) if fits(spec, in
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("spec", "index"), PAIRS, ids=name)
-def test_all_pairs(spec: Aggregation, index: Index) -> None:
+def test_all_pairs(spec: AnyAggregation, index: Index) -> None:
     for graph, faults in product(GRAPHS, ("none", *FAULTS)):
         if faults == "none" or takes_faults(spec):
             play(spec, index, graph, faults)

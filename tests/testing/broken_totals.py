@@ -10,7 +10,7 @@ import numpy as np
 
 from coopbandits.core import (
     UCB,
-    Aggregation,
+    AnyAggregation,
     Estimate,
     LocalView,
     Machine,
@@ -191,7 +191,7 @@ class CertifiesInSecret(Certifying):
 
 
 @dataclass(frozen=True)
-class Wrong(Aggregation):
+class Wrong(AnyAggregation):
     """An aggregation of one of these machines."""
 
     machine: Any = Pool

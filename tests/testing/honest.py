@@ -10,7 +10,7 @@ import numpy as np
 from coopbandits.core import (
     UCB,
     Agent,
-    Aggregation,
+    AnyAggregation,
     CooperativeAgent,
     Estimate,
     LocalView,
@@ -48,7 +48,7 @@ class Pool(Machine):
 
 
 @dataclass(frozen=True)
-class Pooled(Aggregation):
+class Pooled(AnyAggregation):
     """An aggregation of one's own."""
 
     name: ClassVar[str] = "pooled"

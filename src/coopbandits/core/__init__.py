@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import (
         AGGREGATIONS,
-        Aggregation,
+        AnyAggregation,
         CentralTotals,
         Controller,
         FloodedPulls,
@@ -120,7 +120,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "aggregate": (
-        "AGGREGATIONS Aggregation CentralTotals Controller FloodedPulls FloodedTotals "
+        "AGGREGATIONS AnyAggregation CentralTotals Controller FloodedPulls FloodedTotals "
         "LedgerSums LocalSums Machine MessageSize NeighborhoodSums PermutedBuffers PullMixing "
         "RunningConsensus RunningSums ServerTotals StagedMixing TrackedMeans "
         "TreeSums TrimmedMeans"
@@ -167,7 +167,7 @@ __all__ = [
     "UCB",
     "UCL",
     "Agent",
-    "Aggregation",
+    "AnyAggregation",
     "AnyPolicy",
     "ArmSums",
     "BayesUCB",

@@ -117,7 +117,7 @@ class Estimate(NamedTuple):
         Reward sums and pulls per arm of a set of distinct pulls, each counted once, or less where
         older ones are discounted. The set changes only to one with more pulls, and which pulls are
         in it does not depend on their rewards. Claims of confidence rest on it alone. None where
-        the aggregation certifies no pulls (`Aggregation.uncertified`), or with a window.
+        the aggregation certifies no pulls (`AnyAggregation.uncertified`), or with a window.
     """
 
     sums: Any

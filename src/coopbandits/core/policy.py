@@ -6,7 +6,7 @@ from abc import ABC
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, overload
 
-from coopbandits.core.aggregate import Aggregation, CentralAggregation, Controller
+from coopbandits.core.aggregate import AnyAggregation, CentralAggregation, Controller
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS, Index, Support, read_support
@@ -27,13 +27,13 @@ class Parts:
 
     Attributes
     ----------
-    aggregation : Aggregation or CentralAggregation
+    aggregation : AnyAggregation or CentralAggregation
         How statistics travel.
     index : Index
         What is played on them.
     """
 
-    aggregation: Aggregation | CentralAggregation
+    aggregation: AnyAggregation | CentralAggregation
     index: Index
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class AnyPolicy(Named, ABC):
     def needs_common_round(self) -> bool:
         """Whether its agents only work where all count rounds together, and not on own clocks."""
         aggregation = self.parts and self.parts.aggregation
-        return isinstance(aggregation, Aggregation) and aggregation.needs_common_round
+        return isinstance(aggregation, AnyAggregation) and aggregation.needs_common_round
 
     @property
     def members(self) -> tuple[AnyPolicy, ...]:
@@ -125,7 +125,7 @@ class AnyPolicy(Named, ABC):
     def overtakes(self) -> bool:
         """Whether a message makes all earlier ones over its link worthless."""
         aggregation = self.parts and self.parts.aggregation
-        return isinstance(aggregation, Aggregation) and aggregation.overtakes
+        return isinstance(aggregation, AnyAggregation) and aggregation.overtakes
 
     def overtakes_from(self, agent: int) -> bool:
         """Whether that holds for messages of this agent; it depends on whom in a population."""
@@ -135,10 +135,10 @@ class AnyPolicy(Named, ABC):
     def stages(self, view: LocalView) -> tuple[int, int] | None:
         """Return the round after which agents first read news, and every how many rounds then.
 
-        None where there are no stages, as `Aggregation.stages` says.
+        None where there are no stages, as `AnyAggregation.stages` says.
         """
         parts = self.parts
-        if parts is None or not isinstance(parts.aggregation, Aggregation):
+        if parts is None or not isinstance(parts.aggregation, AnyAggregation):
             return None
         registers = parts.registers(view.num_arms, view.num_features)
         return parts.aggregation.stages(view, registers)
@@ -192,7 +192,7 @@ class Policy(AnyPolicy):
     def make_agent(self, view: LocalView) -> Agent:
         """Return a fresh agent that knows `view` and nothing else."""
         parts = self.parts
-        if parts is None or not isinstance(parts.aggregation, Aggregation):
+        if parts is None or not isinstance(parts.aggregation, AnyAggregation):
             raise InputError(
                 f"policy {self.name} makes no agents; return its parts, an aggregation and an "
                 "index, or write make_agent"
@@ -237,7 +237,7 @@ class CentralPolicy(AnyPolicy):
 class Product(Policy):
     """Any aggregation × any index; made by `combine`."""
 
-    aggregation: Aggregation
+    aggregation: AnyAggregation
     index: Index
     name: ClassVar[str] = "product"
 
@@ -281,11 +281,11 @@ class CentralProduct(CentralPolicy):
 
 
 @overload
-def combine(aggregation: Aggregation, index: Index) -> Product: ...
+def combine(aggregation: AnyAggregation, index: Index) -> Product: ...
 @overload
 def combine(aggregation: CentralAggregation, index: Index) -> CentralProduct: ...
 def combine(
-    aggregation: Aggregation | CentralAggregation, index: Index
+    aggregation: AnyAggregation | CentralAggregation, index: Index
 ) -> Product | CentralProduct:
     """Return the policy that plays an index on what an aggregation tells.
 
@@ -297,12 +297,12 @@ def combine(
         raise InputError(f"index is {index!r}; give one such as cb.UCB()")
     if isinstance(aggregation, CentralAggregation):
         return CentralProduct(aggregation, index)
-    if not isinstance(aggregation, Aggregation):
+    if not isinstance(aggregation, AnyAggregation):
         raise InputError(f"aggregation is {aggregation!r}; give one such as cb.TreeSums()")
     return Product(aggregation, index)
 
 
-def fits(aggregation: Aggregation | CentralAggregation, index: Index) -> bool:
+def fits(aggregation: AnyAggregation | CentralAggregation, index: Index) -> bool:
     """Return whether `combine` accepts a pair; an aggregation of means carries no squares."""
     try:
         combine(aggregation, index)

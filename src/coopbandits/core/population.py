@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coopbandits.core.aggregate import Aggregation
+from coopbandits.core.aggregate import AnyAggregation
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import FAMILIES
@@ -162,7 +162,7 @@ def _is_group(given: Any) -> bool:
 def _sends_registers(parts: Parts) -> bool:
     """Return whether messages grow with the registers, and so with the number of arms."""
     aggregation = parts.aggregation
-    if not isinstance(aggregation, Aggregation):  # which `make_agent` refuses
+    if not isinstance(aggregation, AnyAggregation):  # which `make_agent` refuses
         return False
     few, more = (aggregation.message_size(parts.registers(arms), 2) for arms in (2, 3))
     return few != more

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from coopbandits.core.aggregate import (
     AGGREGATIONS,
     CENTRAL_AGGREGATIONS,
-    Aggregation,
+    AnyAggregation,
     CentralAggregation,
 )
 from coopbandits.core.errors import InputError, unknown_name
@@ -261,12 +261,12 @@ REGISTRY: Registry[type[AnyPolicy]] = Registry(
     concrete(Policy, CentralPolicy),
     f"a class derived from coopbandits.Policy that returns its parts, {DATACLASS}",
 )
-AGGREGATION_REGISTRY: Registry[type[Aggregation | CentralAggregation]] = Registry(
+AGGREGATION_REGISTRY: Registry[type[AnyAggregation | CentralAggregation]] = Registry(
     "aggregation",
     "coopbandits.aggregations",
     {cls.name: cls for cls in (*AGGREGATIONS, *CENTRAL_AGGREGATIONS)},
-    concrete(Aggregation, CentralAggregation),
-    f"a class derived from coopbandits.Aggregation that writes make, {DATACLASS}",
+    concrete(AnyAggregation, CentralAggregation),
+    f"a class derived from coopbandits.AnyAggregation that writes make, {DATACLASS}",
 )
 INDEX_REGISTRY: Registry[type[Index]] = Registry(
     "index",
@@ -283,7 +283,7 @@ SOURCE_REGISTRY: Registry[type[Source]] = Registry(
     f"a class derived from coopbandits.Source that writes make, {DATACLASS}",
 )
 Policy.registry = CentralPolicy.registry = REGISTRY
-Aggregation.registry = CentralAggregation.registry = AGGREGATION_REGISTRY
+AnyAggregation.registry = CentralAggregation.registry = AGGREGATION_REGISTRY
 Index.registry = INDEX_REGISTRY
 Source.registry = SOURCE_REGISTRY
 
@@ -313,7 +313,7 @@ def parse_policy(text: str) -> AnyPolicy:
     return parse_named(REGISTRY, text, EXAMPLES)
 
 
-def parse_aggregation(text: str) -> Aggregation | CentralAggregation:
+def parse_aggregation(text: str) -> AnyAggregation | CentralAggregation:
     """Read a spelling such as ``tree-sums`` or ``staged-mixing:own_pulls=false``."""
     return parse_named(AGGREGATION_REGISTRY, text)
 

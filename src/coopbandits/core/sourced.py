@@ -14,7 +14,7 @@ from coopbandits.core.sources import Source
 from coopbandits.core.statistic import ArmSums
 
 if TYPE_CHECKING:
-    from coopbandits.core.aggregate import Aggregation
+    from coopbandits.core.aggregate import AnyAggregation
     from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.policy import Parts
 
@@ -110,7 +110,7 @@ class SourcedAgent(CooperativeAgent):
     """An agent of parts whose rewards pass a source first."""
 
     def __init__(self, view: LocalView, source: Source, parts: Parts, policy: str) -> None:
-        aggregation: Aggregation = parts.aggregation  # type: ignore[assignment]  # not central
+        aggregation: AnyAggregation = parts.aggregation  # type: ignore[assignment]  # not central
         machine = aggregation.make(view, parts.registers(view.num_arms))
         super().__init__(view, machine, parts.index, policy)  # no parts: no confidence is stated
         self.tap = source.make(view)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from coopbandits.core.aggregate import Aggregation
+    from coopbandits.core.aggregate import AnyAggregation
     from coopbandits.network.spreading import Spread
 
 EXACT_DIAMETER_LIMIT = 50_000_000
@@ -257,7 +257,7 @@ class Network:
         self,
         source: int = 0,
         *,
-        aggregations: Sequence[Aggregation | str] | None = None,
+        aggregations: Sequence[AnyAggregation | str] | None = None,
         rounds: int | None = None,
         path: str | Path | None = None,
     ) -> Spread:
@@ -267,7 +267,7 @@ class Network:
         ----------
         source : int
             The agent that makes the one pull everybody is to hear of.
-        aggregations : sequence of Aggregation or str, optional
+        aggregations : sequence of AnyAggregation or str, optional
             What is compared; plain mixing, accelerated mixing, a tree and a flood unless given.
         rounds : int, optional
             How long; until accelerated mixing is done unless given, and at most 400.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate import (
-    Aggregation,
+    AnyAggregation,
     FloodedTotals,
     Machine,
     RunningConsensus,
@@ -128,7 +128,7 @@ def kind_of(path: Path) -> str:
 def spread(
     network: Network,
     source: int = 0,
-    aggregations: Sequence[Aggregation | str] | None = None,
+    aggregations: Sequence[AnyAggregation | str] | None = None,
     rounds: int | None = None,
 ) -> Spread:
     """Let the news of one agent spread; see `Network.animate`."""
@@ -149,7 +149,7 @@ def spread(
     return Spread(network, int(source), tuple(chosen), values)
 
 
-def _named(given: Aggregation | str) -> tuple[str, Aggregation]:
+def _named(given: AnyAggregation | str) -> tuple[str, AnyAggregation]:
     """Return an aggregation with its spelling."""
     found: Any = parse_aggregation(given) if isinstance(given, str) else given
     if combine(found, UCB()).central:  # which also refuses what is no aggregation
@@ -159,7 +159,7 @@ def _named(given: Aggregation | str) -> tuple[str, Aggregation]:
     return found.spelling, found
 
 
-def play(spec: Aggregation, network: Network, source: int, rounds: int) -> Values:
+def play(spec: AnyAggregation, network: Network, source: int, rounds: int) -> Values:
     """Return the share of the truth that agents have after 0 to `rounds` rounds (round, agent).
 
     Where agents count rounds together the news is there from the beginning, and a first round in
@@ -180,7 +180,7 @@ def play(spec: Aggregation, network: Network, source: int, rounds: int) -> Value
     return np.array(found)
 
 
-def _machines(spec: Aggregation, network: Network) -> list[Machine]:
+def _machines(spec: AnyAggregation, network: Network) -> list[Machine]:
     registers, number = ArmSums().registers(1), network.num_agents
     told = words(stream_key(0, WORDS, 0), np.arange(number, dtype=np.uint64)).tolist()
     views = [
@@ -207,7 +207,7 @@ def _deliver(agents: Sequence[Machine], inboxes: Sequence[dict[int, Vector]]) ->
         agent.receive(inbox)
 
 
-def _believed(agents: Sequence[Machine], spec: Aggregation) -> Values:
+def _believed(agents: Sequence[Machine], spec: AnyAggregation) -> Values:
     """Return the pulls that every agent believes in, those that are still being mixed included."""
     if spec.shares == MIXED:  # an average: N times that is the total
         return np.array([len(agents) * float(agent.share().counts[0]) for agent in agents])

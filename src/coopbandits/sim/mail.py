@@ -21,7 +21,7 @@ class Counts:
     A message that was sent is delivered, lost, or still in transit. It is `late` if it is delivered
     one round or more after it was sent. Of two that arrive together over one link, the newer is
     delivered and the older counts as lost; so does one that arrives after a newer one, where the
-    newest says it all (`Aggregation.overtakes`).
+    newest says it all (`AnyAggregation.overtakes`).
     """
 
     values: int = 0

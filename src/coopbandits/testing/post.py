@@ -31,7 +31,7 @@ class BadPost:
 
     Of five messages over a link one is lost, one comes a round later and one two rounds later. At
     most one arrives over a link in a round, the newest. Where drivers drop what was overtaken
-    (`Aggregation.overtakes`), so does this.
+    (`AnyAggregation.overtakes`), so does this.
 
     Parameters
     ----------

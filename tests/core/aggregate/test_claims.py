@@ -18,7 +18,7 @@ from coopbandits.core import (
 )
 from coopbandits.core.aggregate import (
     AGGREGATIONS,
-    Aggregation,
+    AnyAggregation,
     Claims,
     FloodedPulls,
     FloodedTotals,
@@ -251,7 +251,7 @@ def test_numbers_have_an_author_and_are_exact() -> None:
 
 @pytest.mark.parametrize("spec", AGGREGATIONS, ids=lambda spec: spec.name)
 def test_whoever_declares_a_mode_checks_claims_and_the_others_refuse_to(
-    spec: type[Aggregation],
+    spec: type[AnyAggregation],
 ) -> None:
     assert spec.checks_claims is bool(spec.mode)
     made = spec(hop_limit=2) if spec is FloodedPulls else spec()
@@ -282,7 +282,7 @@ def test_rounds_of_a_faster_past_are_still_believed() -> None:
     ids=lambda spec: spec.spelling,
 )
 def test_a_false_clock_would_make_everybody_forget_and_is_refused(
-    spec: Aggregation,
+    spec: AnyAggregation,
 ) -> None:
     machine = spec.make(one_view(), ArmSums().registers(2))
     machine.receive({})

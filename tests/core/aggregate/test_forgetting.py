@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from coopbandits.core import (
     UCB,
-    Aggregation,
+    AnyAggregation,
     ArmSums,
     CentralTotals,
     Estimate,
@@ -47,7 +47,7 @@ from ..rough import CALM, NUM_ARMS, Rough, Schedule, graphs, schedules
 
 GAMMA = 0.9
 ROUNDS = 30
-CARRIERS: tuple[Aggregation, ...] = (
+CARRIERS: tuple[AnyAggregation, ...] = (
     LocalSums(), TreeSums(), FloodedTotals(), LedgerSums(), RunningConsensus(), PullMixing(),
     StagedMixing(mixing_rounds=4),
 )  # fmt: skip
@@ -112,7 +112,7 @@ class Pull:
 class Twins:
     """Machines that forget, beside machines of γ = 1 that know which pulls they know of."""
 
-    def __init__(self, spec: Aggregation, graph: nx.Graph[Any], gamma: float = GAMMA) -> None:
+    def __init__(self, spec: AnyAggregation, graph: nx.Graph[Any], gamma: float = GAMMA) -> None:
         fading: Any = replace(spec, discount=gamma)  # type: ignore[type-var]  # a dataclass each
         self.gamma = gamma
         self.fading = Rough(self.maker(fading, ArmSums()), graph)
@@ -120,7 +120,7 @@ class Twins:
         self.pulls: list[Pull] = []
 
     @staticmethod
-    def maker(spec: Aggregation, statistic: Statistic) -> Callable[[LocalView], Machine]:
+    def maker(spec: AnyAggregation, statistic: Statistic) -> Callable[[LocalView], Machine]:
         return lambda view: spec.make(view, statistic.registers(NUM_ARMS))
 
     def step(self, schedule: Schedule, *, pulling: bool = True) -> None:
@@ -160,7 +160,7 @@ class Twins:
 @settings(max_examples=10, deadline=None)
 @pytest.mark.parametrize("spec", [TreeSums(), FloodedTotals(), LedgerSums()], ids=ids)
 def test_what_is_read_is_the_discounted_sum_of_what_is_known(
-    spec: Aggregation, graph: Any, schedule: Schedule, gamma: float
+    spec: AnyAggregation, graph: Any, schedule: Schedule, gamma: float
 ) -> None:
     """Random graphs, 0 to 90 % loss, sleeps, delays: every pull ages from when it was made."""
     twins = Twins(spec, graph, gamma)
@@ -176,7 +176,7 @@ LOSSY = Schedule(key=5, loss=0.4, late=0, sleep=0.1, spell=0, both_ways=False)
 @pytest.mark.covering
 @pytest.mark.parametrize("late", [0, 3])
 @pytest.mark.parametrize("spec", CARRIERS, ids=ids)
-def test_everything_that_travels_ages_under_loss_and_delay(spec: Aggregation, late: int) -> None:
+def test_everything_that_travels_ages_under_loss_and_delay(spec: AnyAggregation, late: int) -> None:
     """Mixing is linear: of every pull an agent has γ to its age of what it has at γ = 1.
 
     Staged mixing is not under loss, where it reads own pulls instead of impossible counts.
@@ -191,7 +191,7 @@ def test_everything_that_travels_ages_under_loss_and_delay(spec: Aggregation, la
 
 @pytest.mark.covering(4)
 @pytest.mark.parametrize("spec", CARRIERS, ids=ids)
-def test_a_restored_machine_goes_on_exactly(spec: Aggregation) -> None:
+def test_a_restored_machine_goes_on_exactly(spec: AnyAggregation) -> None:
     here, there = (Twins(spec, GRAPHS["cycle-5"]) for _ in range(2))
     for _ in range(15):
         there.fading.restart()
@@ -202,7 +202,7 @@ def test_a_restored_machine_goes_on_exactly(spec: Aggregation) -> None:
 
 
 @pytest.mark.parametrize("spec", CARRIERS, ids=ids)
-def test_a_discount_of_1_is_no_discount(spec: Aggregation) -> None:
+def test_a_discount_of_1_is_no_discount(spec: AnyAggregation) -> None:
     assert replace(spec, discount=1.0) == spec  # type: ignore[type-var]  # a dataclass each
     assert "discount" not in spec.spelling
     worlds = [Twins(spec, GRAPHS["cycle-5"], 1.0).fading for _ in range(1)]

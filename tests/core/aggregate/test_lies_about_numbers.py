@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import Aggregation, InputError, Vector
+from coopbandits.core import AnyAggregation, InputError, Vector
 from coopbandits.core.aggregate import PullMixing, RunningSums, TreeSums, extrema, tree_sums
 from coopbandits.core.aggregate.extrema import (
     EXPONENTIALS,
@@ -22,7 +22,7 @@ from coopbandits.core.aggregate.fields import FieldMachine
 from ..fleet import machine, one_view, through_json
 from ..liars import BOTH_GRAPHS, GRAPHS, MAX_AGENTS, Den
 
-HEADS: dict[type[Aggregation], list[float]] = {
+HEADS: dict[type[AnyAggregation], list[float]] = {
     PullMixing: [0.0, 0.0, 0.0, 0.0, 2.0, 1.0],
     RunningSums: [0.0, 0.0, 0.0, 0.0, 1.0, 1.0],
     TreeSums: [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.9, 0.0, 5.0, 1.0],
@@ -39,7 +39,7 @@ def short_generations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extrema, "SETTLED", 50)
 
 
-def den(spec: type[Aggregation], graph: str) -> Den[Any]:
+def den(spec: type[AnyAggregation], graph: str) -> Den[Any]:
     return Den(partial(machine, spec()), GRAPHS[graph], checked=spec.checks_claims)
 
 
@@ -58,22 +58,22 @@ def right_count(world: Den[Any]) -> float:
     return count_agents(np.min([held(agent, "born") for agent in world.honest], axis=0))
 
 
-def told(spec: type[Aggregation], minima: Vector, *generation: float) -> Vector:
+def told(spec: type[AnyAggregation], minima: Vector, *generation: float) -> Vector:
     return np.array([*HEADS[spec], *minima, *generation])
 
 
-def all_tiny(spec: type[Aggregation], world: Den[Any]) -> Vector:
+def all_tiny(spec: type[AnyAggregation], world: Den[Any]) -> Vector:
     generation = held(world.agents[1], "generation")
     return told(spec, np.full(EXPONENTIALS, TINY), *([generation] if generation else []))
 
 
-def half_now_half_later(spec: type[Aggregation], world: Den[Any]) -> Vector:
+def half_now_half_later(spec: type[AnyAggregation], world: Den[Any]) -> Vector:
     generation = held(world.agents[1], "generation")
     minima = np.where(np.arange(EXPONENTIALS) % 2 == world.rounds % 2, TINY, 100.0)
     return told(spec, minima, *([generation] if generation else []))
 
 
-def ahead_of_all(spec: type[Aggregation], world: Den[Any]) -> Vector:
+def ahead_of_all(spec: type[AnyAggregation], world: Den[Any]) -> Vector:
     """The latest generation that can be believed, again and again."""
     latest = int(world.claims[0].most_rounds(world.now()) / extrema.GENERATION + 1.0)
     return told(spec, np.full(EXPONENTIALS, TINY), latest)
@@ -88,7 +88,7 @@ LIES = (all_tiny, half_now_half_later, ahead_of_all)
 @pytest.mark.parametrize("graph", BOTH_GRAPHS)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_agents_are_counted_right_again_once_a_liar_has_gone(
-    spec: type[Aggregation], graph: str, lie: Any
+    spec: type[AnyAggregation], graph: str, lie: Any
 ) -> None:
     world = den(spec, graph)
     world.run(230)
@@ -123,7 +123,7 @@ def test_a_tree_that_stands_counts_everybody_whatever_minima_say(
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_who_has_left_is_no_longer_counted(spec: type[Aggregation]) -> None:
+def test_who_has_left_is_no_longer_counted(spec: type[AnyAggregation]) -> None:
     world = den(spec, "random")
     world.liars = ()
     world.run(30)
@@ -138,7 +138,7 @@ def test_who_has_left_is_no_longer_counted(spec: type[Aggregation]) -> None:
 
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_who_comes_late_joins_the_generation_of_the_others(spec: type[Aggregation]) -> None:
+def test_who_comes_late_joins_the_generation_of_the_others(spec: type[AnyAggregation]) -> None:
     world = den(spec, "ring")
     world.liars = (3,)  # not there yet
     world.run(450)
@@ -152,7 +152,7 @@ def test_who_comes_late_joins_the_generation_of_the_others(spec: type[Aggregatio
 
 @pytest.mark.parametrize("name", ["generation", "collecting"])
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_counts_in_a_state_are_never_negative(spec: type[Aggregation], name: str) -> None:
+def test_counts_in_a_state_are_never_negative(spec: type[AnyAggregation], name: str) -> None:
     mine = machine(spec(), one_view())
     state = through_json(mine.export_state())
     with pytest.raises(InputError, match=f"{name}.*-1"):
@@ -161,7 +161,7 @@ def test_counts_in_a_state_are_never_negative(spec: type[Aggregation], name: str
 
 @pytest.mark.parametrize("number", [0.5, 1.5, 2.0**60])
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
-def test_a_generation_is_a_whole_number(spec: type[Aggregation], number: float) -> None:
+def test_a_generation_is_a_whole_number(spec: type[AnyAggregation], number: float) -> None:
     mine = machine(spec(), one_view())
     before = mine.export_state()
     with pytest.raises(InputError, match=re.escape(f"generation {number:g}")):

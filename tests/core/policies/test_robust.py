@@ -14,7 +14,7 @@ import pytest
 from coopbandits.core import (
     UCB,
     UCL,
-    Aggregation,
+    AnyAggregation,
     BayesUCB,
     BetaDraw,
     CentredDraw,
@@ -61,7 +61,7 @@ SAMPLERS: tuple[Any, ...] = (GossipTS, TreeTS, FloodTS, LedgerTS)
 NAME = attrgetter("name")
 TROUBLE = Schedule(key=6, loss=0.3, late=2, sleep=0.2, spell=9, both_ways=False)
 
-AGGREGATIONS: dict[str, Aggregation] = {
+AGGREGATIONS: dict[str, AnyAggregation] = {
     "running consensus": RunningConsensus(),
     "pull mixing": PullMixing(),
     "running sums": RunningSums(),

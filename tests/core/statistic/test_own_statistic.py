@@ -14,7 +14,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.core import (
     AGGREGATIONS,
-    Aggregation,
+    AnyAggregation,
     CentralTotals,
     CooperativeAgent,
     Estimate,
@@ -65,10 +65,10 @@ HORIZON = 45
 ARMS = 3
 
 FOUND = StagedMixing(num_agents="estimate", lambda_bound="estimate", mixing_rounds=5)
-EXACT: tuple[Aggregation, ...] = (
+EXACT: tuple[AnyAggregation, ...] = (
     LocalSums(), NeighborhoodSums(), FloodedPulls(1), FloodedPulls(3), FloodedTotals(), TreeSums(),
 )  # fmt: skip
-MIXING: tuple[Aggregation, ...] = (
+MIXING: tuple[AnyAggregation, ...] = (
     RunningConsensus(),
     PullMixing(),
     RunningSums(),
@@ -83,7 +83,7 @@ MIXING: tuple[Aggregation, ...] = (
 CARRYING = [spec for spec in AGGREGATIONS if fits(spec(), SkewUCB())]
 MEANS_ALONE = [spec for spec in AGGREGATIONS if spec not in CARRYING]
 NAMED = {type(spec) for spec in (*EXACT, *MIXING)}
-EVERY: tuple[Aggregation, ...] = (
+EVERY: tuple[AnyAggregation, ...] = (
     *EXACT, *MIXING, *(spec() for spec in CARRYING if spec not in NAMED),
 )  # fmt: skip
 
@@ -112,7 +112,7 @@ def made(policy: Any, graph: nx.Graph[Any]) -> list[CooperativeAgent]:
     return [make_agent(policy, view) for view in views(gossip_matrix(graph), ARMS)]
 
 
-def play(aggregation: Aggregation, index: Index, graph: str, rounds: int = HORIZON) -> Played:
+def play(aggregation: AnyAggregation, index: Index, graph: str, rounds: int = HORIZON) -> Played:
     agents = made(combine(aggregation, index), GRAPHS[graph])
     rewards = rewards_tape(len(agents), rounds, ARMS)
     arms = drive(agents, rewards, 0, rounds).arms
@@ -146,7 +146,7 @@ def tree_of(played: Played) -> nx.Graph[Any]:
     return tree
 
 
-def known_to(me: int, spec: Aggregation, played: Played) -> list[Pull]:
+def known_to(me: int, spec: AnyAggregation, played: Played) -> list[Pull]:
     """All pulls that can have reached an agent: one round for the first hop and each further."""
     graph = tree_of(played) if isinstance(spec, TreeSums) else played.graph
     hops = nx.single_source_shortest_path_length(graph, me)
@@ -194,7 +194,7 @@ def test_few_carry_means_alone() -> None:
 
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("spec", MEANS_ALONE)
-def test_means_alone_carry_nothing_else(name: str, spec: type[Aggregation]) -> None:
+def test_means_alone_carry_nothing_else(name: str, spec: type[AnyAggregation]) -> None:
     with pytest.raises(InputError, match=f"{spec.name}.*{INDICES[name].statistic.spelling}"):
         combine(spec(), INDICES[name])
 
@@ -204,7 +204,7 @@ def test_means_alone_carry_nothing_else(name: str, spec: type[Aggregation]) -> N
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("graph", ["cycle-5", "grid-2x4", "single"])
 @pytest.mark.parametrize("spec", EXACT, ids=ids)
-def test_what_is_known_is_exact(spec: Aggregation, graph: str, name: str) -> None:
+def test_what_is_known_is_exact(spec: AnyAggregation, graph: str, name: str) -> None:
     played = play(spec, INDICES[name], graph)
     for me in range(len(played.agents)):
         known = known_to(me, spec, played)
@@ -241,7 +241,7 @@ def mass(agents: list[CooperativeAgent]) -> Vector:
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("graph", ["cycle-5", "star-6", "grid-2x4"])
 @pytest.mark.parametrize("spec", MIXING, ids=ids)
-def test_mixing_keeps_the_sum_over_agents(spec: Aggregation, graph: str, name: str) -> None:
+def test_mixing_keeps_the_sum_over_agents(spec: AnyAggregation, graph: str, name: str) -> None:
     for rounds in (7, HORIZON):
         played = play(spec, INDICES[name], graph, rounds)
         expected = naive(INDICES[name], played.pulls, rounds)
@@ -285,7 +285,7 @@ TIMELESS = (TreeSums(), FloodedTotals(), FloodedPulls(9), NeighborhoodSums())
     ids=lambda part: "late" if part == ROUGH else "" if part == LOSSY else ids(part),
 )
 def test_one_pull_fades_with_its_age_however_it_travels(
-    spec: Aggregation, schedule: Schedule
+    spec: AnyAggregation, schedule: Schedule
 ) -> None:
     """Everything is linear: of a single pull there is decay^age of what would not fade."""
     worlds = [Rough(maker(spec, FadingSums(decay)), GRAPHS["grid-2x4"]) for decay in (1.0, 0.9)]
@@ -306,14 +306,14 @@ def test_one_pull_fades_with_its_age_however_it_travels(
     assert len(reached) > 1
 
 
-def maker(spec: Aggregation, statistic: FadingSums) -> Callable[[Any], Any]:
+def maker(spec: AnyAggregation, statistic: FadingSums) -> Callable[[Any], Any]:
     return lambda view: spec.make(view, statistic.registers(NUM_ARMS))
 
 
 @pytest.mark.covering
 @pytest.mark.parametrize("name", INDICES)
 @pytest.mark.parametrize("spec", EVERY, ids=ids)
-def test_restored_agents_go_on_exactly(spec: Aggregation, name: str) -> None:
+def test_restored_agents_go_on_exactly(spec: AnyAggregation, name: str) -> None:
     policy = combine(spec, INDICES[name])
     agents, others = made(policy, GRAPHS["cycle-5"]), made(policy, GRAPHS["cycle-5"])
     rewards, words = rewards_tape(5, 18, ARMS), decision_words(5, 18)
@@ -325,7 +325,7 @@ def test_restored_agents_go_on_exactly(spec: Aggregation, name: str) -> None:
 
 
 @pytest.mark.parametrize("spec", EVERY, ids=ids)
-def test_a_state_of_another_statistic_is_refused(spec: Aggregation) -> None:
+def test_a_state_of_another_statistic_is_refused(spec: AnyAggregation) -> None:
     agent, other = (made(combine(spec, index), GRAPHS["path-4"])[1] for index in INDICES.values())
     state = other.export_state() | {"policy": agent.policy}
     before = agent.export_state()

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from coopbandits.core.aggregate import Aggregation, LocalSums, StagedMixing
+from coopbandits.core.aggregate import AnyAggregation, LocalSums, StagedMixing
 from coopbandits.core.contract import Estimate
 from coopbandits.core.index import INDICES, KLUCB, UCB, Index, InflatedUCB
 from coopbandits.core.policy import combine
@@ -80,7 +80,7 @@ class Offset(Index):
         return 1.0, scratch[0]
 
 
-def played(aggregation: Aggregation, index: Index, engine: str) -> Any:
+def played(aggregation: AnyAggregation, index: Index, engine: str) -> Any:
     policy = combine(aggregation, index)
     result = simulate(PROBLEM, NETWORK, policy, 300, 2, 0, engine, keep="arms")
     return result.arms.values.tolist()
@@ -111,7 +111,7 @@ def shortcuts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda part: part.spelling)
 @pytest.mark.parametrize("index", [UCB(), KLUCB(), Growing()], ids=lambda part: part.spelling)
 def test_a_mean_and_a_root_take_the_faster_kernel(
-    shortcuts: list[str], aggregation: Aggregation, index: Index
+    shortcuts: list[str], aggregation: AnyAggregation, index: Index
 ) -> None:
     assert played(aggregation, index, "cpu") == played(aggregation, index, "reference")
     assert set(shortcuts) == {index.name}
@@ -123,7 +123,7 @@ def test_a_mean_and_a_root_take_the_faster_kernel(
     "index", [Falling(), Offset(), InflatedUCB()], ids=lambda part: part.spelling
 )
 def test_others_that_declare_a_bonus_do_not(
-    shortcuts: list[str], aggregation: Aggregation, index: Index
+    shortcuts: list[str], aggregation: AnyAggregation, index: Index
 ) -> None:
     assert played(aggregation, index, "cpu") == played(aggregation, index, "reference")
     if not (isinstance(index, Falling) and aggregation == AGGREGATIONS[2]):

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import coopbandits as cb
 from coopbandits.core import rows
-from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, Sizes
+from coopbandits.core.aggregate.fields import AGENTS, Aggregation, Sizes
 
 
 @dataclass(frozen=True)
-class PushSum(FieldAggregation):
+class PushSum(Aggregation):
     discount: float = 1.0
     name: ClassVar[str] = "push-sum"
     needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})

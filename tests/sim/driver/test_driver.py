@@ -11,7 +11,7 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core import rows
-from coopbandits.core.aggregate.fields import FieldAggregation, Links, Sizes, whole
+from coopbandits.core.aggregate.fields import Aggregation, Links, Sizes, whole
 from coopbandits.core.index import INDICES
 from coopbandits.testing import check_policy
 
@@ -27,7 +27,7 @@ COUNTED = (
 
 
 @dataclass(frozen=True)
-class Certain(FieldAggregation):
+class Certain(Aggregation):
     """Own pulls, which it certifies, by whole numbers of rounds; every other round is silent."""
 
     name: ClassVar[str] = "certain"
@@ -166,7 +166,7 @@ def test_faster_equivalents_play_what_the_driver_does(
 @pytest.mark.covering(6)
 @pytest.mark.parametrize("index", [kind() for kind in INDICES], ids=lambda index: index.spelling)
 @pytest.mark.parametrize("aggregation", AGGREGATIONS[:2], ids=lambda each: each.spelling)
-def test_indices(aggregation: FieldAggregation, index: cb.Index) -> None:
+def test_indices(aggregation: Aggregation, index: cb.Index) -> None:
     unit = index.support is not None
     problem = cb.BernoulliBandit([0.8, 0.5, 0.3]) if unit else PROBLEM
     compare(cb.combine(aggregation, index), problem, faults="loss=0.2")
@@ -233,7 +233,7 @@ def test_threads_and_spans_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS[:2], ids=lambda each: each.spelling)
-def test_the_contract(aggregation: FieldAggregation) -> None:
+def test_the_contract(aggregation: Aggregation) -> None:
     check_policy(cb.combine(aggregation, cb.UCB()), num_arms=2, rounds=6)
 
 

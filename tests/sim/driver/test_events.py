@@ -48,7 +48,7 @@ def play(policy: Any, problem: cb.Problem = PROBLEM, **more: Any) -> cb.Result:
 @pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda each: each.spelling)
 @pytest.mark.parametrize("clocks", CLOCKS)
 @pytest.mark.parametrize("faults", ["none", "loss=0.3", "loss=0.2,loss=0.1"])
-def test_clocks(aggregation: cb.Aggregation, clocks: str, faults: str) -> None:
+def test_clocks(aggregation: cb.AnyAggregation, clocks: str, faults: str) -> None:
     play(cb.combine(aggregation, cb.NormalDraw()), clocks=clocks, faults=faults)
 
 

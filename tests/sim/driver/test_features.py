@@ -79,7 +79,7 @@ AGGREGATIONS = (
 @pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda each: each.spelling)
 @pytest.mark.parametrize("problem", ["sphere", "a model per arm"])
 @pytest.mark.parametrize("faults", FAULTS)
-def test_aggregations(aggregation: cb.Aggregation, problem: str, faults: str) -> None:
+def test_aggregations(aggregation: cb.AnyAggregation, problem: str, faults: str) -> None:
     index = cb.LinTS(disjoint=problem == "a model per arm")
     compare(cb.combine(aggregation, index), PROBLEMS[problem], faults=faults)
 

@@ -1,6 +1,6 @@
 """How statistics travel between agents: one scheme per file."""
 
-from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import AnyAggregation, Machine, MessageSize
 from coopbandits.core.aggregate.buffers import PermutedBuffers
 from coopbandits.core.aggregate.central import CentralAggregation, CentralTotals, Controller
 from coopbandits.core.aggregate.claims import Claims
@@ -29,7 +29,7 @@ CENTRAL_AGGREGATIONS = (CentralTotals, ServerTotals, PermutedBuffers)
 __all__ = [
     "AGGREGATIONS",
     "CENTRAL_AGGREGATIONS",
-    "Aggregation",
+    "AnyAggregation",
     "CentralAggregation",
     "CentralTotals",
     "Claims",

@@ -58,7 +58,7 @@ class Moving(NamedTuple):
     collected: float
 
 
-class Aggregation(Named, ABC):
+class AnyAggregation(Named, ABC):
     """How statistics travel between agents, as a value; fields of the dataclass are its settings.
 
     Attributes

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import forgets
-from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes
 from coopbandits.core.aggregate.forgetting import check_forgetting, keep_totals, window_fields
 from coopbandits.core.checks import require_count
 from coopbandits.core.choice import choose_arm
@@ -55,7 +55,7 @@ class CentralAggregation(Named, ABC):
         return asked
 
     @property
-    def memory(self) -> FieldAggregation | None:
+    def memory(self) -> Aggregation | None:
         """What its controller remembers, for compiled engines; None where it cannot be told."""
         return None
 
@@ -65,7 +65,7 @@ class CentralAggregation(Named, ABC):
 
 
 @dataclass(frozen=True)
-class PooledTotals(FieldAggregation):
+class PooledTotals(Aggregation):
     """What a controller remembers, as the fields of one agent that is told everything.
 
     The settings are those of `CentralTotals`.
@@ -180,7 +180,7 @@ class CentralTotals(CentralAggregation):
         check_forgetting(self.discount, self.window)
 
     @property
-    def memory(self) -> FieldAggregation:
+    def memory(self) -> Aggregation:
         """Totals, with those of late rounds and of a window."""
         return PooledTotals(self.delay, self.discount, self.window)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import MIXED, SYNCHRONOUS, told_agents
 from coopbandits.core.aggregate.exchange import check_vectors
-from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine, Sizes
 from coopbandits.core.aggregate.forgetting import check_forgetting
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RunningConsensusMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class RunningConsensus(FieldAggregation):
+class RunningConsensus(Aggregation):
     """Network averages as a running consensus; N makes them totals.
 
     Parameters

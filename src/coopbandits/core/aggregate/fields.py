@@ -5,7 +5,7 @@ it. The reference engine and fleets call them as they are, through `FieldMachine
 driver plays the same source, for all agents of a run in one call. Push-sum, for example::
 
     @dataclass(frozen=True)
-    class PushSum(FieldAggregation):
+    class PushSum(Aggregation):
         name = "push-sum"
 
         def fields(self, sizes):
@@ -42,7 +42,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.aggregate.aggregation import Aggregation, ContextMachine, MessageSize
+from coopbandits.core.aggregate.aggregation import AnyAggregation, ContextMachine, MessageSize
 from coopbandits.core.aggregate.exchange import all_finite, check_vectors
 from coopbandits.core.aggregate.forgetting import CLOCK, discounted, fading_fields
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
@@ -137,7 +137,7 @@ def whole(*shape: int) -> Whole:
     return Whole(shape)
 
 
-class FieldAggregation(Aggregation):
+class Aggregation(AnyAggregation):
     """An aggregation written as functions on fields.
 
     Attributes
@@ -244,7 +244,7 @@ class FieldAggregation(Aggregation):
         """
         kind, found = type(self), self.plain_functions() | instead
         if decay != 1.0:
-            if kind.age is FieldAggregation.age:
+            if kind.age is Aggregation.age:
                 raise InputError(
                     f"aggregation {self.spelling} has no functions age and age_message, and cannot "
                     "discount pulls; write them, or leave the discount out"
@@ -344,7 +344,7 @@ def agent_state(layout: Layout, links: int) -> Any:
 class FieldMachine(ContextMachine):
     """One agent of an aggregation on fields, which calls its functions as they are."""
 
-    def __init__(self, spec: FieldAggregation, view: LocalView, registers: Registers) -> None:
+    def __init__(self, spec: Aggregation, view: LocalView, registers: Registers) -> None:
         self.spec, self.registers, self.agent_id = spec, registers, view.agent_id
         self.neighbors = sorted(view.neighbor_weights)
         self.places = {j: at for at, j in enumerate(self.neighbors)}
@@ -489,4 +489,4 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-FieldAggregation.machine = FieldMachine
+Aggregation.machine = FieldMachine

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import Aggregation, Machine, MessageSize
+from coopbandits.core.aggregate.aggregation import AnyAggregation, Machine, MessageSize
 from coopbandits.core.aggregate.exchange import add_old, check_arms, read_items
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
@@ -31,7 +31,7 @@ Key = tuple[float, ...]
 
 
 @dataclass(frozen=True)
-class FloodedPulls(Aggregation):
+class FloodedPulls(AnyAggregation):
     """Pulls of all agents up to `hop_limit` hops away, each delayed by its hop distance.
 
     Parameters

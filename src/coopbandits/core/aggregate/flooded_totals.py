@@ -31,7 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, Aggregation, MessageSize
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, AnyAggregation, MessageSize
 from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 from coopbandits.core.aggregate.forgetting import check_forgetting
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class FloodedTotals(Aggregation):
+class FloodedTotals(AnyAggregation):
     """Exact totals of all agents heard of, each as stale as its message delay.
 
     Parameters

@@ -20,14 +20,14 @@ from coopbandits.core.checks import require_number
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
-    from coopbandits.core.aggregate.aggregation import Aggregation
+    from coopbandits.core.aggregate.aggregation import AnyAggregation
     from coopbandits.core.statistic import Registers
 
 ROUNDING = 1e-9
 """Counts are whole, and (1 + β) times a count is not."""
 
 
-def require_lazy(spec: Aggregation, lazy: float) -> None:
+def require_lazy(spec: AnyAggregation, lazy: float) -> None:
     """Refuse a β below 0, and one for totals that do not only grow."""
     accepted = "a finite number from 0 on, such as 0.1"
     require_number("lazy", lazy, accepted, -math.ulp(0.0), math.inf)

@@ -57,7 +57,7 @@ from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima, count
 from coopbandits.core.aggregate.fields import (
     AGENTS,
     TIME,
-    FieldAggregation,
+    Aggregation,
     FieldMachine,
     Sizes,
 )
@@ -243,7 +243,7 @@ class LedgerSumsMachine(MovingMass):
 
 
 @dataclass(frozen=True)
-class LedgerSums(FieldAggregation):
+class LedgerSums(Aggregation):
     """Network totals in messages that do not grow with the network, and that outlive any tree.
 
     Parameters

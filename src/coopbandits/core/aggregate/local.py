@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import OWN
-from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes
 from coopbandits.core.aggregate.forgetting import (
     check_forgetting,
     check_ring,
@@ -38,7 +38,7 @@ class LocalSumsMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class LocalSums(FieldAggregation):
+class LocalSums(Aggregation):
     """Own pulls alone: nothing is sent, nothing is heard.
 
     Parameters

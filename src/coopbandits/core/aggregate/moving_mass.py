@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from coopbandits.core.aggregate.claims import Claims
-    from coopbandits.core.aggregate.fields import FieldAggregation
+    from coopbandits.core.aggregate.fields import Aggregation
     from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.statistic import Registers
 
@@ -355,7 +355,7 @@ class MovingMass(DoubtfulMachine, TreeSumsMachine):
     dropped: tuple[str, ...] = ("doubted", "numbers", "marks", "acknowledged")
     """What a memory drops that is older than what it has told."""
 
-    def __init__(self, spec: FieldAggregation, view: LocalView, registers: Registers) -> None:
+    def __init__(self, spec: Aggregation, view: LocalView, registers: Registers) -> None:
         super().__init__(spec, view, registers)
         width, self.start = self.state.own.size, start_of_sums(self.state)
         self.levels = np.zeros(len(self.neighbors))

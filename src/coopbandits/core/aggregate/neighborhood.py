@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import MessageSize
 from coopbandits.core.aggregate.exchange import check_arms, check_vectors, read_items
-from coopbandits.core.aggregate.fields import TIME, FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError
@@ -69,7 +69,7 @@ class NeighborhoodSumsMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class NeighborhoodSums(FieldAggregation):
+class NeighborhoodSums(Aggregation):
     r"""Own pulls and those of the neighbours.
 
     Parameters

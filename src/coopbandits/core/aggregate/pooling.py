@@ -35,7 +35,7 @@ from coopbandits.core.statistic import ArmSums, SiteSums, Statistic
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from coopbandits.core.aggregate.aggregation import Aggregation
+    from coopbandits.core.aggregate.aggregation import AnyAggregation
     from coopbandits.core.contract import Estimate, Share, Vector
 
 TIME, AGENTS, AHEAD = range(3)
@@ -77,7 +77,7 @@ class Scatter(NamedTuple):
         return self.ratio > 1.0 + WARNING * math.sqrt(2.0 / max(1.0, self.freedom))
 
 
-def require_spread(spec: Aggregation, spread: Spread) -> None:
+def require_spread(spec: AnyAggregation, spread: Spread) -> None:
     """Refuse all but a spread, "estimate", and None for full pooling."""
     if spread is not None and spec.forgets:
         raise InputError(

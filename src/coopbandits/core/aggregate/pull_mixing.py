@@ -40,7 +40,7 @@ from coopbandits.core.aggregate.extrema import (
     start_counting,
     write_minima,
 )
-from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine, Sizes
 from coopbandits.core.aggregate.forgetting import check_forgetting
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class PullMixingMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class PullMixing(FieldAggregation):
+class PullMixing(Aggregation):
     """Network averages under any failures, and totals from an estimate of N.
 
     Parameters

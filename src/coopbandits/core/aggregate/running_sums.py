@@ -43,7 +43,7 @@ from coopbandits.core.aggregate.extrema import (
     start_counting,
     write_minima,
 )
-from coopbandits.core.aggregate.fields import AGENTS, FieldAggregation, FieldMachine, Sizes, whole
+from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine, Sizes, whole
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import LocalView, State, Vector
@@ -71,7 +71,7 @@ class RunningSumsMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class RunningSums(FieldAggregation):
+class RunningSums(Aggregation):
     """Network averages with all mass accounted for, and totals from an estimate of N.
 
     Notes

@@ -47,7 +47,7 @@ from coopbandits.core.aggregate.exchange import all_finite, check_messages, chec
 from coopbandits.core.aggregate.fields import (
     AGENTS,
     TIME,
-    FieldAggregation,
+    Aggregation,
     FieldMachine,
     Sizes,
     whole,
@@ -320,7 +320,7 @@ class StagedMixingMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class StagedMixing(FieldAggregation):
+class StagedMixing(Aggregation):
     """Delayed network averages: the pulls of one stage are mixed in the next (DDUCB).
 
     Parameters

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import means_alone, told_agents
 from coopbandits.core.aggregate.exchange import check_means
-from coopbandits.core.aggregate.fields import TIME, FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
 from coopbandits.core.checks import require_count, require_epsilon, require_flag, require_positive
 from coopbandits.core.errors import InputError
 
@@ -42,7 +42,7 @@ class TrackedMeansMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class TrackedMeans(FieldAggregation):
+class TrackedMeans(Aggregation):
     r"""The network's average of means, with the confidence of the own pulls.
 
     Parameters

@@ -66,7 +66,7 @@ from coopbandits.core.aggregate.extrema import (
 from coopbandits.core.aggregate.fields import (
     AGENTS,
     AHEAD,
-    FieldAggregation,
+    Aggregation,
     FieldMachine,
     Sizes,
     whole,
@@ -453,7 +453,7 @@ class TreeSumsMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class TreeSums(FieldAggregation):
+class TreeSums(Aggregation):
     """Exact network totals, each agent's part delayed by its distance on the tree.
 
     Parameters

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import OWN, means_alone
 from coopbandits.core.aggregate.exchange import check_means
-from coopbandits.core.aggregate.fields import TIME, FieldAggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
 from coopbandits.core.checks import require_count, require_positive
 from coopbandits.core.errors import InputError
 
@@ -39,7 +39,7 @@ class TrimmedMeansMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class TrimmedMeans(FieldAggregation):
+class TrimmedMeans(Aggregation):
     r"""The average of the own and the neighbours' means, without the extreme ones.
 
     Of an arm that the agent pulled n times, those neighbours are heard that pulled it at least

@@ -20,7 +20,7 @@ import numpy as np
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.exchange import check_arms, check_vectors
-from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine, Sizes, whole
+from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.draws import uniform_of
@@ -102,7 +102,7 @@ class LeaderWordsMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class LeaderWords(FieldAggregation):
+class LeaderWords(Aggregation):
     """The leader's words, and its own pulls."""
 
     family: str = AUTO

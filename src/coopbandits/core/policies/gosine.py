@@ -17,7 +17,7 @@ import numpy as np
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.exchange import check_arms, check_vectors
-from coopbandits.core.aggregate.fields import TIME, FieldAggregation, FieldMachine, Sizes, whole
+from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes, whole
 from coopbandits.core.checks import require_count, require_flag, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.draws import signed_word, uniform_of, word_at
@@ -97,7 +97,7 @@ class ArmAdviceMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class ArmAdvice(FieldAggregation):
+class ArmAdvice(Aggregation):
     """Own pulls, and which arms are held: sticky ones, the one kept and the one on trial."""
 
     blocking: bool = False

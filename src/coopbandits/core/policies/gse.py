@@ -19,7 +19,7 @@ import numpy as np
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.exchange import check_vectors
-from coopbandits.core.aggregate.fields import FieldAggregation, FieldMachine, Sizes, whole
+from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
 from coopbandits.core.checks import require_count, require_number, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
@@ -103,7 +103,7 @@ class RuledOutMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class RuledOut(FieldAggregation):
+class RuledOut(Aggregation):
     """Own pulls, the means tracked together, and which arms are out."""
 
     horizon: int

@@ -35,7 +35,7 @@ def trial_view(policy: Any) -> LocalView:
 
 
 class Traits(NamedTuple):
-    """What a policy declares; see `Aggregation`."""
+    """What a policy declares; see `AnyAggregation`."""
 
     mode: str
     checks_claims: bool

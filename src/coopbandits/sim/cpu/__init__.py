@@ -18,7 +18,7 @@ from coopbandits.core.aggregate import (
     RunningConsensus,
     StagedMixing,
 )
-from coopbandits.core.aggregate.fields import FieldAggregation
+from coopbandits.core.aggregate.fields import Aggregation
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
@@ -127,7 +127,7 @@ def obstacle(task: Task) -> str | None:
     if task.tables.in_context:
         return _no_linear_kernel(parts, task)
     aggregation = parts.aggregation
-    if isinstance(aggregation, FieldAggregation):
+    if isinstance(aggregation, Aggregation):
         return aggregation.machine_only
     if type(aggregation) not in KERNELS:
         return f" for aggregation {aggregation.spelling}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from coopbandits.core.aggregate.central import CentralAggregation, central_view
 from coopbandits.core.aggregate.fields import (
-    FieldAggregation,
+    Aggregation,
     Layout,
     sizes_of,
     state_class,
@@ -62,7 +62,7 @@ class Form(NamedTuple):
     decay: float
 
 
-def aggregation_of(policy: AnyPolicy) -> FieldAggregation | None:
+def aggregation_of(policy: AnyPolicy) -> Aggregation | None:
     """Return the aggregation of a policy if it is one on fields and the policy plays its parts.
 
     Of a controller it is what that remembers.
@@ -70,7 +70,7 @@ def aggregation_of(policy: AnyPolicy) -> FieldAggregation | None:
     parts = policy.parts
     spec = parts.aggregation if parts is not None and policy.plays_parts else None
     spec = spec.memory if isinstance(spec, CentralAggregation) else spec
-    return spec if isinstance(spec, FieldAggregation) and not spec.machine_only else None
+    return spec if isinstance(spec, Aggregation) and not spec.machine_only else None
 
 
 def form_of(policy: AnyPolicy, task: Task) -> Form:

@@ -14,7 +14,7 @@ import numpy as np
 from numba import carray, cfunc, njit, types
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 
-from coopbandits.core.aggregate.fields import FieldAggregation, Layout, state_class
+from coopbandits.core.aggregate.fields import Aggregation, Layout, state_class
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_function, file_lock, first_line
 from coopbandits.sim.cpu.inner import alone, inner
@@ -198,7 +198,7 @@ def _sources(layout: Layout) -> str:
     return "\n".join(lines)
 
 
-def compiled_step(spec: FieldAggregation, layout: Layout, decay: float) -> Any:
+def compiled_step(spec: Aggregation, layout: Layout, decay: float) -> Any:
     """Return the compiled step of an aggregation: from memory, from disk, or made now.
 
     `decay` is what registers count after one more round.
