@@ -13,7 +13,6 @@ import networkx as nx
 import numpy as np
 
 from coopbandits.core.aggregate import LedgerSums, doubt, ledger_sums, spanning_tree
-from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.contract import State, Vector
 
 from .fleet import machine, one_view, through_json
@@ -46,7 +45,7 @@ class Apart(Schedule):
         return super().delay(now, sender, receiver)
 
 
-class Followed(Rough[LedgerSumsMachine]):
+class Followed(Rough[Any]):
     """Pull number n of agent i is one of arm n·N + i, for up to `rounds` rounds."""
 
     def __init__(self, graph: nx.Graph[Any], rounds: int, spec: LedgerSums | None = None) -> None:
@@ -90,7 +89,8 @@ class Followed(Rough[LedgerSumsMachine]):
 
     def counts(self, mass: Vector) -> Vector:
         """Return how often every pull is in some mass."""
-        return self.agents[0].registers.share(mass[:-2]).counts
+        counts: Vector = self.agents[0].registers.share(mass[:-2]).counts
+        return counts
 
     def assert_no_pull_is_entered_twice(self) -> None:
         for i, agent in enumerate(self.agents):
@@ -184,12 +184,12 @@ class Wandering(Followed):
         self.inboxes[i] = {j: told for j, told in self.inboxes[i].items() if j in own}
 
 
-def handed(mine: LedgerSumsMachine, neighbor: int) -> float:
+def handed(mine: Any, neighbor: int) -> float:
     told = mine.outgoing(neighbor)
     return float(told[mine.own.size - 1])
 
 
-def root_says(mine: LedgerSumsMachine, beat: int, heard: float = 0.0, **more: float) -> Vector:
+def root_says(mine: Any, beat: int, heard: float = 0.0, **more: float) -> Vector:
     """A message of neighbour 2, which is the root and has the mark 1/4."""
     alone, mass = [0.0, 0.0, 1.0, 0.0], [0.0, more.get("handed", 0.0), 1.0, more.get("handed", 0.0)]
     ledger = [0.0, more.get("pulls", 0.0), 1.0, more.get("pulls", 0.0)]
@@ -208,7 +208,7 @@ def handing() -> Any:
     return mine
 
 
-def relinked(mine: LedgerSumsMachine, neighbors: list[int]) -> Any:
+def relinked(mine: Any, neighbors: list[int]) -> Any:
     """Return the machine with other neighbours."""
     weights = dict.fromkeys(neighbors, 0.25)
     moved = machine(LedgerSums(), one_view(num_arms=1, neighbor_weights=weights))

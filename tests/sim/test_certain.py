@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -21,7 +22,6 @@ from coopbandits.core.aggregate import (
     ledger_sums,
     spanning_tree,
 )
-from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.contract import Estimate, Vector
 from coopbandits.core.draws import normals, uniforms, words
@@ -255,14 +255,14 @@ def test_pulls_that_a_tree_counts_twice_are_caught() -> None:
 @pytest.mark.plays
 def test_sets_that_shrink_are_caught() -> None:
     """The newest ledger and own pulls since are distinct, but may be fewer than before."""
-    keep = LedgerSumsMachine._keep_ledger
+    keep = ledger_sums.keep_ledger
 
-    def newest(self: LedgerSumsMachine, told: object) -> None:
-        keep(self, told)  # type: ignore[arg-type]  # as it was
-        self.certain = self.ledger + self.meanwhile
+    def newest(s: Any, inbox: Any, lengths: Any) -> None:
+        keep(s, inbox, lengths)
+        s.certain[:] = s.ledger + s.meanwhile
 
     with (
-        patch.object(LedgerSumsMachine, "_keep_ledger", newest),
+        patch.object(ledger_sums, "keep_ledger", newest),
         pytest.raises(AssertionError, match="no more pulls"),
     ):
         for key in range(20):

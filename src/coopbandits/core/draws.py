@@ -118,6 +118,11 @@ def uniform_of(word: int) -> float:
     return ((word >> 12) + 0.5) * 2.0**-52
 
 
+def remainder_of(word: int, shift: int, size: int) -> int:
+    """Return the remainder of a word without its last `shift` bits."""
+    return (word >> shift) % size
+
+
 def normal_of(word: int) -> float:
     """Return the standard normal of one word."""
     cubics = _cubic_list()

@@ -79,6 +79,16 @@ def sort(row: Row) -> None:
     row.sort()
 
 
+def total_at(row: Row, places: Row) -> Any:
+    """Return the sum of the numbers at some places."""
+    return float(np.add.reduce(row[places]))
+
+
+def is_below(row: Row, other: Row, places: Row) -> bool:
+    """Return whether a number at one of some places is smaller than that of another row."""
+    return bool((row[places] < other[places]).any())
+
+
 def total(row: Row) -> Any:
     """Return the sum, added up from the first number to the last."""
     return sum(row.tolist())

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from coopbandits.core import InputError, LocalView, Registers, State, Vector
+from coopbandits.core import InputError, State, Vector
 from coopbandits.core.aggregate import LedgerSums, doubt
 from coopbandits.core.aggregate.aggregation import Moving
 from coopbandits.core.aggregate.claims import Claims
@@ -103,14 +103,14 @@ class Careless(LedgerSumsMachine):
     """A deliberate mistake: every memory is taken for a good one."""
 
     def reopened(self, word: int) -> None:
-        self.nonce = word
+        self.state.me.nonce = word
 
 
 class Late(LedgerSumsMachine):
     """A deliberate mistake: rounds that have passed since the opening count as known."""
 
     def _ask(self, told: Mapping[int, Vector]) -> None:
-        self.opened = self.rounds - 1
+        self.state.me.opened = self.state.me.rounds - 1
         super()._ask(told)
 
 
@@ -122,15 +122,6 @@ class Hasty(LedgerSumsMachine):
         for message in told.values():
             message[self.start - 2] = max(1.0, message[self.start - 2])
         super()._ask(told)
-
-
-class Mistaken(LedgerSums):
-    """Ledger sums with another machine."""
-
-    kind: type[LedgerSumsMachine]
-
-    def make(self, view: LocalView, registers: Registers) -> LedgerSumsMachine:
-        return self.kind(view, registers)
 
 
 @dataclass(frozen=True)
@@ -180,8 +171,8 @@ def lose_the_way(spec: LedgerSums) -> None:
 def test_the_watch_over_old_memories_sees_mistakes(
     mistake: type[LedgerSumsMachine], attack: Callable[[LedgerSums], None]
 ) -> None:
-    class Wrong(Mistaken):
-        kind = mistake
+    class Wrong(LedgerSums):
+        machine = mistake
 
     with in_a_hurry():
         attack(LedgerSums())
@@ -201,7 +192,7 @@ def opened(pulls: int = 1) -> Any:
 
 
 def answers(
-    mine: LedgerSumsMachine, heard: int, level: int | None = None, who: tuple[int, ...] = (1, 2)
+    mine: Any, heard: int, level: int | None = None, who: tuple[int, ...] = (1, 2)
 ) -> dict[int, Vector]:
     """What neighbours say that have heard a number of this memory; with a level, in doubt."""
     told = {}

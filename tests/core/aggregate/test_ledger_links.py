@@ -16,6 +16,7 @@ from coopbandits.core.aggregate.ledger_sums import (
 from coopbandits.core.aggregate.moving_mass import (
     FORMER,
     LAGS,
+    find_carrier,
 )
 from coopbandits.core.aggregate.spanning_tree import NOBODY
 
@@ -132,7 +133,7 @@ def test_an_answer_that_has_become_late_is_a_sign() -> None:
     for beat in range(2, 60):
         late = 4 if 20 <= beat < 55 else 0
         mine.receive({2: root_says(mine, beat, heard=beat - 1 - late + mark)})
-        carriers.append(mine._carrier() == 2)
+        carriers.append(find_carrier(mine.machine.state) == 1)
     assert carriers[:18] == [True] * 18
     assert carriers[18 : 18 + LAGS - 3] == [False] * (LAGS - 3)
     assert carriers[18 + 2 * LAGS - 3 :] == [True] * len(carriers[18 + 2 * LAGS - 3 :])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,25 +16,21 @@ from coopbandits.core import (
     InputError,
     LedgerTS,
     LinearSums,
-    LocalView,
-    Registers,
     Statistic,
     TreeTS,
     Vector,
 )
-from coopbandits.core.aggregate import LedgerSums
+from coopbandits.core.aggregate import LedgerSums, ledger_sums
 from coopbandits.core.aggregate.claims import Claims, PartlyImpossibleError
-from coopbandits.core.aggregate.extrema import EXPONENTIALS
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, counted
 from coopbandits.core.aggregate.ledger_sums import (
     LINEAGE_BITS,
     YOUNG,
-    LedgerSumsMachine,
     tenure_of,
 )
-from coopbandits.core.aggregate.moving_mass import (
-    mark_of,
-)
+from coopbandits.core.aggregate.moving_mass import mark_of, pulls_in
 
+from ..fields import Fields
 from ..fleet import GRAPHS, gossip_matrix, machine, one_view, through_json, views
 from ..ledgers import Followed, Wandering, handed, in_a_hurry, root_says
 from ..rough import CALM, NUM_ARMS, Rough, Schedule, given_in_tiers, graphs, schedules
@@ -104,48 +99,39 @@ def test_what_is_certain_only_grows_and_is_at_least_what_the_ledger_tells(
                 before[i] = certain
 
 
-class HandsOnAgain(LedgerSumsMachine):
+STEP_DOWN, KEEP = ledger_sums.step_down, ledger_sums.keep_ledger
+
+
+def hand_on_again(s: Any) -> None:
     """A deliberate mistake: who steps down hands on what it had collected."""
-
-    def _step_down(self) -> None:
-        self.held = self.held + self.collected
-        super()._step_down()
+    s.held[:] += s.collected
+    STEP_DOWN(s)
 
 
-class AdoptsByCount(LedgerSumsMachine):
+def adopt_by_count(s: Any, inbox: Any, lengths: Any) -> None:
     """A deliberate mistake: V becomes the ledger where it counts more."""
-
-    def _keep_ledger(self, told: Mapping[int, Vector]) -> None:
-        super()._keep_ledger(told)
-        if self._pulls(self._totals()) > self._pulls(self.ledger):
-            self.ledger, self.meanwhile = self._totals(), np.zeros(self.own.size)
+    KEEP(s, inbox, lengths)
+    if pulls_in(s, s.own + s.branches) > pulls_in(s, s.ledger):
+        s.ledger[:], s.meanwhile[:] = s.own + s.branches, 0.0
 
 
-class Mistaken(LedgerSums):
-    """Ledger sums with another machine."""
-
-    kind: type[LedgerSumsMachine] = HandsOnAgain
-
-    def make(self, view: LocalView, registers: Registers) -> LedgerSumsMachine:
-        return self.kind(view, registers)
-
-
-class MistakenByCount(Mistaken):
-    kind = AdoptsByCount
-
-
-@pytest.mark.parametrize("spec", [Mistaken(), MistakenByCount()], ids=lambda s: s.kind.__name__)
-def test_the_watch_over_ledgers_sees_mistakes(spec: LedgerSums) -> None:
+@pytest.mark.parametrize(
+    ("name", "mistake"), [("step_down", hand_on_again), ("keep_ledger", adopt_by_count)]
+)
+def test_the_watch_over_ledgers_sees_mistakes(
+    name: str, mistake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the mass of every pull, and by what stands in ledgers alone."""
+    monkeypatch.setattr(ledger_sums, name, mistake)
     with pytest.raises(AssertionError), in_a_hurry():
-        _play_followed(spec, somewhere=True)
+        _play_followed(somewhere=True)
     with pytest.raises(AssertionError, match="twice in the ledger"), in_a_hurry():
-        _play_followed(spec, somewhere=False)
+        _play_followed(somewhere=False)
 
 
-def _play_followed(spec: LedgerSums, *, somewhere: bool) -> None:
+def _play_followed(*, somewhere: bool) -> None:
     for key in range(8):
-        world = Followed(GRAPHS["complete-6"], ROUNDS, spec)
+        world = Followed(GRAPHS["complete-6"], ROUNDS)
         for _ in range(ROUNDS):
             world.pull()
             world.step(Schedule(**(vars(ROUGH) | {"key": key})))
@@ -185,7 +171,9 @@ STATISTICS: dict[str, Statistic] = {
 def test_any_statistic_is_entered_whole(kind: str) -> None:
     """Every register of every pull, whatever it adds up; messages get lost meanwhile."""
     registers = STATISTICS[kind].registers(NUM_ARMS)
-    world = Rough(partial(LedgerSums().make, registers=registers), GRAPHS["grid-2x4"])
+    world: Rough[Any] = Rough(
+        lambda view: Fields(LedgerSums().make(view, registers)), GRAPHS["grid-2x4"]
+    )
     expected = registers.zeros()
     with in_a_hurry(undercut=1):
         for now in range(40):
@@ -206,12 +194,12 @@ def test_the_ledger_outlives_the_tree() -> None:
         world.pull()
         world.step(CALM if now < YOUNG + 30 else Schedule(**(vars(CALM) | {"loss": 1.0})))
     for agent in world.agents:
-        assert agent._totals()[-2] == 1.0
+        assert (agent.own + agent.branches)[-2] == 1.0
         estimate = agent.estimate()
         known = agent.ledger + agent.meanwhile
         assert [*estimate.sums, *estimate.counts] == known[:-2].tolist()
         assert estimate.counts.sum() > 5 * (YOUNG + 20)
-        num_agents = max(5.0, agent._counted())
+        num_agents = max(5.0, counted(agent.machine.state))
         assert estimate.anticipation == pytest.approx(num_agents * (YOUNG + 60) / known[-1])
 
 
@@ -309,7 +297,7 @@ def test_a_root_takes_a_larger_ledger_and_drops_what_is_in_it() -> None:
 
 def test_a_tree_that_counts_too_much_is_not_believed() -> None:
     mine = machine(LedgerSums(), one_view(num_arms=1))
-    mine.minima = np.full(EXPONENTIALS, 31 / 32 / 4.0)  # four agents
+    mine.total = 31 / 4.0  # four agents
     mine.ledger = np.array([3.0, 9.0, 4.0, 90.0])
     mine.rounds = 50
     for agents, pulls, counts, believed, behind in (
@@ -330,7 +318,7 @@ def test_a_tree_that_counts_too_much_is_not_believed() -> None:
 def test_a_steady_tree_says_how_many_agents_there_are() -> None:
     """Also where a ledger has pulls of agents that died, or lost their memory."""
     mine = machine(LedgerSums(), one_view(num_arms=1))
-    mine.minima = np.full(EXPONENTIALS, 31 / 32 / 4.0)  # four agents
+    mine.total = 31 / 4.0  # four agents
     mine.ledger = np.array([3.0, 9.0, 6.0, 90.0])
     for steady, seen, believed in ((19, 3.0, 6.0), (20, 3.0, 3.0), (20, 1.0, 6.0)):
         mine.steady, mine.agents_seen = steady, seen

@@ -181,7 +181,7 @@ def test_a_ledger_enters_everything(name: str) -> None:
     expected = naive(INDICES[name], played.pulls, rounds=90)
     for agent in played.agents:
         assert isinstance(agent.machine, LedgerSumsMachine)
-        entered = agent.machine.ledger[:-2]
+        entered = agent.machine.state.ledger[:-2]
         read = agent.machine.registers.read(entered, time=2.0, num_agents=1.0)
         found = in_order(INDICES[name], read)
         np.testing.assert_allclose(found, expected[-len(found) :], rtol=1e-9, atol=1e-12)

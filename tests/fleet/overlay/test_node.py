@@ -122,8 +122,8 @@ def test_who_is_started_again_keeps_what_it_held(away: int, more: int) -> None:
     for name in party.nodes:
         pull(party, name, 3)
     party.play(1)
-    root = next(name for name in party.nodes if ledgers(party, name).dist == 0)
-    assert ledgers(party, root)._pulls(ledgers(party, root).ledger) == 12.0
+    root = next(name for name in party.nodes if ledgers(party, name).state.me.dist == 0)
+    assert ledgers(party, root)._pulls(ledgers(party, root).state.ledger) == 12.0
     pull(party, root, 2)
     party.crash(root)
     party.play(away)
@@ -133,7 +133,9 @@ def test_who_is_started_again_keeps_what_it_held(away: int, more: int) -> None:
     party.play(5)
     assert ledgers(party, root).is_sure
     party.play(more)
-    entered = [ledgers(party, name)._pulls(ledgers(party, name).ledger) for name in party.nodes]
+    entered = [
+        ledgers(party, name)._pulls(ledgers(party, name).state.ledger) for name in party.nodes
+    ]
     assert entered == [14.0] * 4
 
 

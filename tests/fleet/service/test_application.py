@@ -16,6 +16,8 @@ import pytest
 
 from coopbandits.core import CooperativeAgent, recommend
 from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
+from coopbandits.core.aggregate.spanning_tree import BOND, CHILD
+from coopbandits.core.aggregate.tree_sums import sum_branches
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import (
@@ -128,8 +130,10 @@ def test_an_agent_of_a_ledger_claims_by_what_is_certain() -> None:
         reward(service, arm, paid, 150)
     agent = cast("CooperativeAgent", world.node(0).replica.agent)
     assert isinstance(agent.machine, LedgerSumsMachine)
-    agent.machine.payloads[:] = agent.machine.own  # a neighbour tells of the own pulls again
-    agent.machine.controls[:, 3] = 2.0  # as a child would
+    s = agent.machine.state
+    s.payloads[:] = s.own  # a neighbour tells of the own pulls again
+    s.controls[:, BOND] = CHILD
+    sum_branches(s)
     assert agent.estimate().counts.sum() == 900.0
     found = service.recommendation()
     assert (found.arm, found.pulls, found.certain) == ("blue", 450.0, True)

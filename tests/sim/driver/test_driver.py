@@ -95,7 +95,8 @@ AGGREGATIONS = (
     cb.TrackedMeans(pairs=True, epsilon=50.0, horizon=40), cb.NeighborhoodSums(),
     cb.NeighborhoodSums(exploring=True, fair=True), cb.TreeSums(), cb.TreeSums(discount=0.9),
     cb.TreeSums(window=7), cb.TreeSums(lazy=0.3), cb.TreeSums(spread=0.2),
-    cb.TreeSums(spread="estimate"), cb.TreeSums(spread=math.inf),
+    cb.TreeSums(spread="estimate"), cb.TreeSums(spread=math.inf), cb.LedgerSums(),
+    cb.LedgerSums(discount=0.9),
 )  # fmt: skip
 RIVALS = (
     cb.DPE2(), cb.DPE2("bernoulli"), cb.GosInE(), cb.GosInE(blocking=True, constant=1.0),

@@ -71,6 +71,7 @@ def test_neighbours_send_registers() -> None:
 
 AGGREGATIONS = (
     cb.TreeSums(), cb.TreeSums(discount=0.9), cb.TreeSums(window=7), cb.TreeSums(lazy=0.3),
+    cb.LedgerSums(), cb.LedgerSums(discount=0.9),
 )  # fmt: skip
 
 

@@ -34,7 +34,10 @@ lost: links did not all break in the very round after which it was kept.
 
 from __future__ import annotations
 
-from coopbandits.core.aggregate.aggregation import Machine
+import math
+from typing import Any
+
+from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import State, Vector
 from coopbandits.core.errors import InputError
@@ -56,39 +59,35 @@ UNHEARD = -1.0
 """The level of a neighbour that was one at the opening, and has not answered."""
 
 
-class DoubtfulMachine(Machine):
+DOUBTING: dict[str, Any] = {
+    "nonce": int,  # the word of this opening: with it are drawn words that no life of before has
+    "opened": int,  # the rounds of which this memory is certain; `SURE` if there is no doubt
+    "level": int,  # how far around doubts are settled
+}
+"""Numbers of an agent that may be in doubt about its memory."""
+
+
+class DoubtfulMachine(FieldMachine):
     """A machine that may be in doubt about its memory.
 
     Attributes
     ----------
-    nonce : int
-        The word of this opening: with it words are drawn that no life of before has drawn.
-    opened : int
-        The rounds of which this memory is certain; `SURE` if there is no doubt.
-    level : int
-        How far around doubts are settled.
     levels : array
         The level that each neighbour told since the opening.
     """
 
-    doubting = ("nonce", "opened", "level", "levels")
-    doubting_links = ("levels",)
-    rounds: int
     levels: Vector
-
-    def _start_sure(self) -> None:
-        self.nonce, self.opened, self.level = 0, SURE, 0
 
     @property
     def is_sure(self) -> bool:
         """Whether there is no doubt."""
-        return self.opened == SURE
+        return bool(self.state.me.opened == SURE)
 
     def _begin_doubt(self) -> None:
         """Ask all neighbours; who was in doubt already is certain of no more than then."""
         if self.is_sure:
-            self.opened = self.rounds
-        self.level, self.levels[:] = 0, UNHEARD
+            self.state.me.opened = self.state.me.rounds
+        self.state.me.level, self.levels[:] = 0, UNHEARD
 
     def _note_answer(self, at: int, number: float, heard: float, mark: float) -> bool:
         """Note a neighbour's answer; return whether it is the right one.
@@ -97,13 +96,14 @@ class DoubtfulMachine(Machine):
         """
         is_of_link = heard % 1.0 == mark if mark else self.levels[at] != UNHEARD
         self.levels[at] = LEVELS if number > 0.0 else min(-number, LEVELS)
-        knows_more = heard != 0.0 and is_later(heard // 1.0, self.opened + 1.0)
+        knows_more = heard != 0.0 and is_later(heard // 1.0, self.state.me.opened + 1.0)
         return is_of_link and not knows_more
 
     def _settle(self) -> bool:
         """Raise the level, once a round; return whether the doubt is over."""
-        self.level = min(LEVELS, 1 + int(min(self._asked(), default=LEVELS)))
-        return self.level == LEVELS
+        level = min(LEVELS, 1 + int(min(self._asked(), default=LEVELS)))
+        self.state.me.level = level
+        return level == LEVELS
 
     def _asked(self) -> list[float]:
         """Return the levels of all who are asked."""
@@ -111,10 +111,10 @@ class DoubtfulMachine(Machine):
         return levels
 
     def _has_waited(self) -> bool:
-        return self.rounds - self.opened > PATIENCE
+        return bool(self.state.me.rounds - self.state.me.opened > PATIENCE)
 
     def check_state(self, values: State) -> None:
-        """Refuse levels that there are not."""
+        """Check the doubt, and levels."""
         super().check_state(values)
         require_count("state field nonce", values["nonce"], least=0)
         require_count("state field opened", values["opened"], least=SURE)
@@ -128,4 +128,9 @@ class DoubtfulMachine(Machine):
 
 def is_later(number: float, than: float) -> bool:
     """Return whether a number is of a later round than another one."""
-    return 0.0 < (number - than) % LAP < LAP / 2.0
+    return 0.0 < in_lap(number - than) < LAP / 2.0
+
+
+def in_lap(number: float) -> float:
+    """Return a number of rounds modulo `LAP`: with a power of two this is exact."""
+    return number - LAP * math.floor(number / LAP)

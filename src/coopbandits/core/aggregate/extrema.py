@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coopbandits.core import rows
-from coopbandits.core.aggregate.aggregation import Machine
 from coopbandits.core.checks import require_count
 from coopbandits.core.draws import uniforms, words
 from coopbandits.core.errors import InputError
@@ -171,67 +170,3 @@ def check_count(told: Vector, claims: Claims, now: float) -> None:
     number = float(told[EXPONENTIALS]) if told.size > EXPONENTIALS else 0.0
     latest = claims.most_rounds(now) / GENERATION + 1.0
     claims.check_within("a generation", number, 0.0, latest)
-
-
-class CountingMachine(Machine):
-    """A machine that also counts agents by minima.
-
-    Attributes
-    ----------
-    minima : array
-        The smallest variates heard of in this generation.
-    generation : int
-        Its number.
-    collecting : int
-        Rounds since it began here.
-    last_count : float
-        N̂ of the generation before; 0 once this one has settled.
-    """
-
-    counting = ("minima", "generation", "collecting", "last_count")
-
-    def _start_counting(self, view: LocalView) -> None:
-        self.born = exponentials(require_word(view))
-        self.most_agents = view.max_agents
-        self.minima = self.born.copy()
-        self.generation, self.collecting, self.last_count = 0, 0, 0.0
-
-    def _counted(self) -> float:
-        """Return N̂, no more than there can be."""
-        return min(self.most_agents, max(self.last_count, count_agents(self.minima)))
-
-    def _minima(self) -> Vector:
-        """Return the minima, and their generation unless it is the first."""
-        return np.append(self.minima, float(self.generation)) if self.generation else self.minima
-
-    def _minima_unless(self, told: float) -> Vector:
-        """Return [Σ m | m, for a neighbour that did not tell that sum last]."""
-        total = np.array([self.minima.sum()])
-        return total if told == total[0] else np.concatenate([total, self._minima()])
-
-    def _hear_minima(self, heard: Vector) -> None:
-        """Take in [m | generation]; nothing where both were left out."""
-        if heard.size == 0:
-            return
-        number = int(heard[EXPONENTIALS]) if heard.size > EXPONENTIALS else 0
-        if number > self.generation:
-            self._collect_anew(number)
-        if number == self.generation:
-            self.minima = np.minimum(self.minima, heard[:EXPONENTIALS])
-
-    def _end_count(self) -> None:
-        """End a round of counting."""
-        self.collecting += 1
-        if self.collecting == SETTLED:
-            self.last_count = 0.0
-        elif self.collecting >= GENERATION:
-            self._collect_anew(self.generation + 1)
-
-    def _collect_anew(self, generation: int) -> None:
-        self.last_count = count_agents(self.minima)
-        self.minima = self.born.copy()
-        self.generation, self.collecting = generation, 0
-
-    def check_state(self, values: State) -> None:
-        """Refuse counts below 0."""
-        check_counting(values)

@@ -244,9 +244,14 @@ class Aggregation(AnyAggregation):
         """Return the functions as they are written; settings may ask for others."""
         return {name: getattr(type(self), name) for name in FUNCTIONS}
 
-    def functions(self, decay: float) -> dict[str, Callable[..., Any]]:
-        """Return the functions that play it, where registers count `decay` after a round."""
-        kind, found = type(self), self.plain_functions()
+    def functions(
+        self, decay: float, **instead: Callable[..., Any]
+    ) -> dict[str, Callable[..., Any]]:
+        """Return the functions that play it, where registers count `decay` after a round.
+
+        `instead` of some a machine may have its own.
+        """
+        kind, found = type(self), self.plain_functions() | instead
         if decay != 1.0:
             if kind.age is Aggregation.age:
                 raise InputError(
@@ -485,18 +490,23 @@ class FieldMachine(ContextMachine):
                 f"state has fields {sorted(state)}, but {self.spec.name} keeps "
                 f"{sorted(self.fields)}; restore a state exported by the same policy"
             )
-        values = {name: read_field(self._held(name), state[name], name) for name in self.fields}
+        values = {
+            name: read_field(self._held(name), state[name], name, any_rows=name in self.tables)
+            for name in self.fields
+        }
         self.check_state(values)
         for name, value in values.items():
-            if isinstance(value, np.ndarray):
+            if name in self.state._fields:
                 self._held(name)[...] = value
             else:
-                setattr(self.state.me, name, value)
+                setattr(self.state.me if hasattr(self.state.me, name) else self, name, value)
         self.is_prepared = False
 
     def _held(self, name: str) -> Any:
-        """Return a number, or an array, of the state."""
-        value = getattr(self.state if name in self.state._fields else self.state.me, name)
+        """Return an array or a number of the state, or an attribute that is kept with it."""
+        if name in self.state._fields:
+            return getattr(self.state, name)
+        value = getattr(self.state.me if hasattr(self.state.me, name) else self, name)
         return value.item() if isinstance(value, np.generic) else value
 
 

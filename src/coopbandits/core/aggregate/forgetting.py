@@ -175,10 +175,7 @@ def keep_totals(s: Any, totals: Any) -> None:
 
 def has_fewer(s: Any, now: Any, before: Any) -> bool:
     """Return whether some arm has fewer pulls than before, so that their difference is no pulls."""
-    for k in range(s.count_at.size):  # noqa: SIM110  what is compiled has no generators
-        if now[s.count_at[k]] < before[s.count_at[k]]:
-            return True
-    return False
+    return rows.is_below(now, before, s.count_at)
 
 
 def check_ring(values: State, window: int | None) -> None:

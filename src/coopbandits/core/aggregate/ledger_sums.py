@@ -43,29 +43,60 @@ made travels beside them, and of two ledgers the one with more of those is kept.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, AnyAggregation, MessageSize, Moving
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, MessageSize, Moving
 from coopbandits.core.aggregate.claims import Doubt, PartlyImpossibleError
-from coopbandits.core.aggregate.exchange import anticipation, check_vectors
-from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima
+from coopbandits.core.aggregate.doubt import SURE
+from coopbandits.core.aggregate.exchange import check_vectors
+from coopbandits.core.aggregate.extrema import EXPONENTIALS, check_minima, counted
+from coopbandits.core.aggregate.fields import (
+    AGENTS,
+    TIME,
+    Aggregation,
+    FieldMachine,
+    Sizes,
+)
 from coopbandits.core.aggregate.forgetting import check_forgetting
-from coopbandits.core.aggregate.moving_mass import MovingMass
+from coopbandits.core.aggregate.moving_mass import (
+    FRONT,
+    HEADER,
+    MovingMass,
+    add_pull,
+    age_moving,
+    exchange,
+    find_carrier,
+    moving_fields,
+    observe_and_hold,
+    pulls_in,
+    start_moving,
+    start_of_sums,
+    take,
+    write_handed,
+    write_numbers,
+)
 from coopbandits.core.aggregate.spanning_tree import CONTROL
+from coopbandits.core.aggregate.tree_sums import (
+    age_mass,
+    expect,
+    is_believed,
+    rounds_behind,
+    rounds_since_first,
+    write_control,
+    write_side,
+)
 from coopbandits.core.checks import require_count
-from coopbandits.core.contract import Estimate, LocalView, State, Vector
-from coopbandits.core.draws import words
+from coopbandits.core.draws import remainder_of, word_at
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import VersionedRegisters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from coopbandits.core.aggregate.claims import Claims
+    from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.statistic import Registers
 
 YOUNG = 64
@@ -74,17 +105,145 @@ YOUNG = 64
 MOST = 1.6
 """A count of agents is believed up to so many times what minima say."""
 
-HEADER = 3
-"""Values between the ledger and the part of tree sums: lineage, number, number last heard."""
-
 LINEAGE_BITS = 48
 
 TENURES = 1 << 41
 """Where the words of tenures begin, by round; those before are others' (`moving_mass`)."""
 
 
+def keep_ledger(s: Any, inbox: Any, lengths: Any) -> None:
+    """Keep the largest ledger; a root enters what has reached it."""
+    if s.me.dist != 0.0 and s.me.tenure != 0:
+        step_down(s)
+    width, grown, most = s.own.size, False, pulls_in(s, s.ledger)
+    # A root in doubt could not add its own to a larger one, and hears of it again.
+    if s.me.opened == SURE or s.me.tenure == 0:
+        for link in range(lengths.size):
+            if lengths[link] == 0:
+                continue
+            ledger = inbox[link, width : 2 * width]
+            pulls = pulls_in(s, ledger)
+            if pulls > most:
+                rows.copy(s.ledger, ledger)
+                rows.fill(s.meanwhile, 0.0)
+                s.me.lineage, grown, most = int(inbox[link, 2 * width]), True, pulls
+    if s.me.dist == 0.0 and s.me.reign >= YOUNG and s.me.opened == SURE:
+        collect(s, grown)
+        most = pulls_in(s, s.ledger)
+    if most > pulls_in(s, s.certain):
+        rows.copy(s.certain, s.ledger)
+
+
+def step_down(s: Any) -> None:
+    """Forget what was collected: the ledger has it."""
+    s.me.tenure = 0
+    rows.fill(s.base, 0.0)
+    rows.fill(s.collected, 0.0)
+
+
+def collect(s: Any, grown: bool) -> None:
+    """Enter all mass at hand, on top of a ledger that has `grown` beyond the own one if any."""
+    if s.me.tenure == 0 or (grown and s.me.lineage & s.me.tenure == s.me.tenure):
+        s.me.tenure = tenure_of(s.me.word ^ s.me.nonce, s.me.rounds)
+        rows.copy(s.base, s.ledger)
+        rows.fill(s.collected, 0.0)
+    elif grown:
+        rows.copy(s.base, s.ledger)
+    rows.add(s.collected, s.held)
+    rows.add_up(s.ledger, s.base, s.collected)
+    s.me.lineage |= s.me.tenure
+    rows.fill(s.held, 0.0)
+    rows.fill(s.meanwhile, 0.0)
+
+
+def book(s: Any, inbox: Any, lengths: Any) -> None:
+    """Take what is new, and look after the ledger."""
+    if s.me.opened == SURE:
+        for link in range(lengths.size):
+            if lengths[link] > 0:
+                take(s, link, inbox[link])
+    keep_ledger(s, inbox, lengths)
+
+
+def num_agents(s: Any, agents: float) -> float:
+    """Return how many agents there are, `agents` being the most that is credible."""
+    told = counted(s)
+    if is_believed(s, s.me.agents_seen):
+        agents = s.me.agents_seen
+    elif not told <= agents <= MOST * told:
+        agents = told
+    return float(min(s.me.most_agents, agents))
+
+
+def tenure_of(word: int, rounds: int) -> int:
+    """Return up to 3 of 48 bits for the tenure that begins with some round of an agent."""
+    drawn, found = word_at(word, TENURES + rounds), 0
+    for k in range(3):
+        found |= 1 << remainder_of(drawn, 16 * k, LINEAGE_BITS)
+    return found
+
+
+class LedgerSumsMachine(MovingMass):
+    """An agent that checks what it is sent, and may lose its tenure with its memory."""
+
+    dropped = (*MovingMass.dropped, "base", "collected")  # the ledger has these
+    registered = MappingProxyType(
+        {
+            **MovingMass.registered,
+            **dict.fromkeys(("ledger", "meanwhile", "base", "collected", "certain"), (0, 2)),
+        }
+    )
+
+    def _book(self, inbox: Any, lengths: Any) -> None:
+        """Take what is new, and look after the ledger."""
+        book(self.state, inbox, lengths)
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Reject messages that no agent of this aggregation writes."""
+        size = self.start + self.state.own.size + CONTROL
+        check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1)
+        check_minima(messages, size)
+        for j, message in messages.items():
+            _check_lineage(float(message[self.start - HEADER]), f"message from {j}")
+
+    def moving(self) -> Moving:
+        """Return where pulls are: here, on links, and in the ledger."""
+        return Moving(*self._count_moving(), self._pulls(self.state.ledger))
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse what cannot have been handed on, and a tree that cannot be.
+
+        A ledger that cannot be is left out, and the rest of its message believed: otherwise one lie
+        in the ledger of an honest root would keep everybody from listening to anybody.
+        """
+        if message.size < self.start:
+            return  # its form is checked when the round ends
+        self._check_handed(message, claims, now)
+        super().check_claims(message[self.start :], claims, now)
+        width = self.state.own.size
+        try:
+            self._check_mass(message[width : 2 * width], claims, now)
+            _check_lineage(float(message[2 * width]), "a claim")
+        except InputError as error:
+            rest = message.copy()
+            rest[width : 2 * width + 1] = 0.0
+            raise PartlyImpossibleError(rest, [Doubt(str(error))]) from error
+
+    def _begin_anew(self) -> None:
+        """Begin a new tenure, too, if this is a root."""
+        super()._begin_anew()
+        self.state.me.tenure = 0
+
+    def check_state(self, values: State) -> None:
+        """Refuse bits that no lineage has."""
+        super().check_state(values)
+        for name in ("lineage", "tenure"):
+            require_count(f"state field {name}", values[name], least=0)
+            _check_lineage(values[name], f"state field {name}")
+
+
 @dataclass(frozen=True)
-class LedgerSums(AnyAggregation):
+class LedgerSums(Aggregation):
     """Network totals in messages that do not grow with the network, and that outlive any tree.
 
     Parameters
@@ -107,9 +266,16 @@ class LedgerSums(AnyAggregation):
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
     outlives: ClassVar[bool] = True
+    certifies: ClassVar[bool] = True
+    machine: ClassVar[type[FieldMachine]] = LedgerSumsMachine
+    shared: ClassVar[str] = "own"
+    derived: ClassVar[tuple[str, ...]] = (
+        "branches", "totals", "relatives", "born", "most_agents", "common", "count_at", "word",
+        "carrier",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Refuse what is no discount."""
+        """Check the discount."""
         check_forgetting(self.discount)
 
     @property
@@ -117,169 +283,109 @@ class LedgerSums(AnyAggregation):
         """A random word."""
         return frozenset({"random_word"})
 
-    @property
-    def uncertified(self) -> str:
-        """Nothing: a ledger holds every pull at most once."""
-        return ""
-
-    @property
-    def takes_context(self) -> bool:
-        """Yes."""
-        return True
-
-    def make(self, view: LocalView, registers: Registers) -> LedgerSumsMachine:
-        """Return the machine of one agent."""
-        return LedgerSumsMachine(view, self._versioned(registers))
-
-    def _versioned(self, registers: Registers) -> Registers:
+    def decaying(self, registers: Registers) -> Registers:
         """Return registers whose version only grows, whatever is forgotten."""
-        found = registers.decaying(self.discount)
+        found = super().decaying(registers)
         return found if found.decay == 1.0 else VersionedRegisters(found)
+
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return mass that moves, and the ledger."""
+        width = sizes.width + 2
+        return {
+            **moving_fields(sizes),
+            "ledger": width,  # D
+            "lineage": int,
+            "meanwhile": width,  # own pulls since D came
+            "tenure": int,  # the bits of a root that collects, else 0
+            "base": width,  # b
+            "collected": width,  # c
+            "certain": width,  # C
+        }
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin with an empty ledger."""
+        start_moving(s, view)
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return the size of all that a message may have."""
+        return (FRONT + 1) * (sizes.width + 2) + HEADER + CONTROL + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
         del max_agents
-        found = self._versioned(registers)
-        usual = 3 * (found.size + 2) + HEADER + CONTROL + (found.decay != 1.0)
+        found = self.decaying(registers)
+        usual = (FRONT + 1) * (found.size + 2) + HEADER + CONTROL + (found.decay != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
+    @staticmethod
+    def age(s: Any, factors: Vector, factor: float) -> None:
+        """Let all mass age, and the sums of the tree."""
+        age_moving(s, factors, factor)
+        age_mass(s.ledger, factors, factor)
+        age_mass(s.meanwhile, factors, factor)
+        age_mass(s.base, factors, factor)
+        age_mass(s.collected, factors, factor)
+        age_mass(s.certain, factors, factor)
 
-class LedgerSumsMachine(MovingMass):
-    """The ledger, the mass that moves towards it, and the agent's place on the tree."""
+    @staticmethod
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
+        """Let mass and the payload in a message age."""
+        width, start = s.own.size, start_of_sums(s)
+        age_mass(message[:width], factors, factor)
+        age_mass(message[width : 2 * width], factors, factor)
+        age_mass(message[start : start + width], factors, factor)
 
-    front, header = 2, HEADER
-    masses = (*MovingMass.masses, "ledger", "meanwhile", "base", "collected", "certain")
-    growing = (*MovingMass.growing, "meanwhile", "certain")
-    dropped = (*MovingMass.dropped, "base", "collected")  # the ledger has these
-    registered = MappingProxyType({**MovingMass.registered, **dict.fromkeys(masses, (0, 2))})
-    fields: tuple[str, ...] = (
-        *MovingMass.fields, "ledger", "lineage", "meanwhile", "tenure", "base", "collected",
-        "certain",
-    )  # fmt: skip
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add an own pull, which is in no ledger yet."""
+        rounds = observe_and_hold(s, pull)
+        add_pull(s, s.meanwhile, pull, rounds)
+        add_pull(s, s.certain, pull, rounds)
 
-    def __init__(self, view: LocalView, registers: Registers) -> None:
-        super().__init__(view, registers)
-        width = self.own.size
-        self.ledger, self.lineage = np.zeros(width), 0  # D
-        self.meanwhile = np.zeros(width)  # own pulls since D came
-        self.tenure = 0  # the bits of a root that collects, else 0
-        self.base, self.collected = np.zeros(width), np.zeros(width)  # b and c
-        self.certain = np.zeros(width)  # C
+    @staticmethod
+    def prepare(s: Any) -> None:
+        """Write V, and find out over which link mass goes."""
+        rows.add_up(s.totals, s.own, s.branches)
+        s.me.carrier = find_carrier(s)
 
-    def estimate(self) -> Estimate:
-        """Return V or D, whichever has more pulls."""
-        totals, ledger = self._totals(), self.ledger + self.meanwhile
-        entered, counted = float(ledger[-2]), self._counted()
-        credible = float(totals[-2]) <= max(entered, 2.0 * counted)
-        agents = self._num_agents(max(entered, float(totals[-2]) if credible else 0.0))
-        part = min(1.0, agents / float(totals[-2]))  # of V: more agents than there are count twice
-        if not credible or part * self._pulls(totals) < self._pulls(ledger):
-            totals, part = ledger, 1.0
-        rounds, behind = self._rounds_since_first(), part * float(totals[-1])
-        ahead = anticipation(agents, rounds, behind) if self.common_round else 1.0
-        time = max(2.0, float(self.registers.pulls(totals[:-2])))
-        found = self.registers.read(totals[:-2], time=time, num_agents=agents, anticipation=ahead)
-        return found._replace(certain=self.registers.share(self.certain[:-2]))
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write [S_j | D | lineage, number, number last heard | a message of tree sums]."""
+        width, start = s.own.size, start_of_sums(s)
+        write_handed(s, link, out[:width])
+        rows.copy(out[width : 2 * width], s.ledger)
+        out[2 * width] = s.me.lineage
+        write_numbers(s, link, out, start - 2)
+        write_side(s, link, out[start : start + width])
+        return write_control(s, link, out, start + width)
 
-    def _num_agents(self, agents: float) -> float:
-        """Return how many agents there are, `agents` being the most that is credible."""
-        counted = self._counted()
-        if self._is_believed(self.agents_seen):
-            agents = self.agents_seen
-        elif not counted <= agents <= MOST * counted:
-            agents = counted
-        return min(self.most_agents, agents)
-
-    def outgoing(self, neighbor: int) -> Vector:
-        """Return [S_j | D | lineage, number, number last heard | a message of tree sums]."""
-        handed, numbers = self._handed_to(neighbor)
-        header = [float(self.lineage), *numbers]
-        return np.concatenate([handed, self.ledger, header, super().outgoing(neighbor)])
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Hand on, take what is new, look after the tree and the ledger."""
-        self._check(messages)
-        self._keep_ledger(self._exchange(messages))
+        exchange(s, inbox, lengths)
+        book(s, inbox, lengths)
 
-    def _check(self, messages: Mapping[int, Vector]) -> None:
-        size = self.start + self.own.size + CONTROL + self.stamps
-        check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1)
-        check_minima(messages, size)
-        for j, message in messages.items():
-            _check_lineage(float(message[self.start - HEADER]), f"message from {j}")
-
-    def _keep_ledger(self, told: Mapping[int, Vector]) -> None:
-        """Keep the largest ledger; a root enters what has reached it."""
-        if self.dist != 0 and self.tenure:
-            self._step_down()
-        width, grown = self.own.size, False
-        # A root in doubt could not add its own to a larger one, and hears of it again.
-        for message in told.values() if self.is_sure or not self.tenure else ():
-            ledger = message[width : 2 * width]
-            if self._pulls(ledger) > self._pulls(self.ledger):
-                self.ledger, self.lineage = ledger.copy(), int(message[2 * width])
-                self.meanwhile, grown = np.zeros(width), True
-        if self.dist == 0 and self.reign >= YOUNG and self.is_sure:
-            self._collect(grown)
-        if self._pulls(self.ledger) > self._pulls(self.certain):
-            self.certain = self.ledger.copy()
-
-    def _step_down(self) -> None:
-        """Forget what was collected: the ledger has it."""
-        self.tenure = 0
-        self.base, self.collected = np.zeros(self.own.size), np.zeros(self.own.size)
-
-    def _collect(self, grown: bool) -> None:
-        """Enter all mass at hand, on top of a ledger that has `grown` beyond the own one if any."""
-        if not self.tenure or (grown and self.lineage & self.tenure == self.tenure):
-            self.tenure = tenure_of(self.word ^ self.nonce, self.rounds)
-            self.base, self.collected = self.ledger, np.zeros(self.own.size)
-        elif grown:
-            self.base = self.ledger
-        self.collected = self.collected + self.held
-        self.ledger, self.lineage = self.base + self.collected, self.lineage | self.tenure
-        self.held, self.meanwhile = np.zeros(self.own.size), np.zeros(self.own.size)
-
-    def moving(self) -> Moving:
-        """Return where pulls are: here, on links, and in the ledger."""
-        return Moving(*self._count_moving(), self._pulls(self.ledger))
-
-    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse what cannot have been handed on, and a tree that cannot be.
-
-        A ledger that cannot be is left out, and the rest of its message believed: otherwise one lie
-        in the ledger of an honest root would keep everybody from listening to anybody.
-        """
-        if message.size < self.start:
-            return  # its form is checked when the round ends
-        self._check_handed(message, claims, now)
-        super().check_claims(message[self.start :], claims, now)
-        width = self.own.size
-        try:
-            self._check_mass(message[width : 2 * width], claims, now)
-            _check_lineage(float(message[2 * width]), "a claim")
-        except InputError as error:
-            rest = message.copy()
-            rest[width : 2 * width + 1] = 0.0
-            raise PartlyImpossibleError(rest, [Doubt(str(error))]) from error
-
-    def _begin_anew(self) -> None:
-        """Begin a new tenure, too, if this is a root."""
-        super()._begin_anew()
-        self.tenure = 0
-
-    def check_state(self, values: State) -> None:
-        """Refuse bits that no lineage has."""
-        super().check_state(values)
-        for name in ("lineage", "tenure"):
-            require_count(f"state field {name}", values[name], least=0)
-            _check_lineage(values[name], f"state field {name}")
-
-
-def tenure_of(word: int, rounds: int) -> int:
-    """Return up to 3 of 48 bits for the tenure that begins with some round of an agent."""
-    drawn = int(words(word, np.array([TENURES + rounds], dtype=np.uint64))[0])
-    return sum({1 << (drawn >> 16 * k) % LINEAGE_BITS for k in range(3)})
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write V or D, whichever has more pulls."""
+        width, size = s.own.size, totals.size
+        rows.add_up(s.totals, s.own, s.branches)
+        agents, entered = s.totals[width - 2], s.ledger[width - 2] + s.meanwhile[width - 2]
+        is_credible = agents <= max(entered, 2.0 * counted(s))
+        about[AGENTS] = num_agents(s, max(entered, agents if is_credible else 0.0))
+        part = min(1.0, about[AGENTS] / agents)  # of V: more agents than there are count twice
+        behind = part * rounds_behind(s)
+        pulls, kept = pulls_in(s, s.totals), pulls_in(s, s.ledger) + pulls_in(s, s.meanwhile)
+        if is_credible and part * pulls >= kept:
+            rows.copy(totals, s.totals[:size])
+        else:
+            rows.add_up(totals, s.ledger[:size], s.meanwhile[:size])
+            behind, pulls = s.ledger[width - 1] + s.meanwhile[width - 1], kept
+        expect(s, about, rounds_since_first(s), behind)
+        if s.me.decay != 1.0:  # the time is that of pulls as they count now
+            pulls = rows.total_at(totals, s.count_at)
+        about[TIME] = max(2.0, pulls)
+        rows.copy(certain, s.certain[:size])
 
 
 def _check_lineage(lineage: float, what: str) -> None:

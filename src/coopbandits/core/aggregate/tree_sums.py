@@ -177,9 +177,8 @@ def note_pull(s: Any) -> None:
 
 def age_mass(mass: Any, factors: Vector, factor: float) -> None:
     """Multiply registers and the rounds behind them; the number of agents in between stays."""
-    size = mass.size - 2
-    rows.multiply(mass[:size], factors)
-    mass[size + 1] *= factor
+    rows.multiply(mass[: factors.size], factors)
+    mass[mass.size - 1] *= factor
 
 
 def sum_branches(s: Any) -> None:
@@ -195,6 +194,14 @@ def sum_branches(s: Any) -> None:
     if relatives == 0:
         rows.fill(s.branches, 0.0)
     s.me.relatives = relatives
+
+
+def age_sums(s: Any, factors: Vector, factor: float) -> None:
+    """Let what is told on the tree age."""
+    age_mass(s.own, factors, factor)
+    for link in range(s.ages.size):
+        age_mass(s.payloads[link], factors, factor)
+    sum_branches(s)
 
 
 def write_side(s: Any, besides: int, out: Any) -> None:
@@ -568,10 +575,7 @@ class TreeSums(Aggregation):
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
         """Multiply registers, and the rounds behind them; the number of agents stays."""
-        age_mass(s.own, factors, factor)
-        for link in range(s.ages.size):
-            age_mass(s.payloads[link], factors, factor)
-        sum_branches(s)
+        age_sums(s, factors, factor)
 
     @staticmethod
     def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:

@@ -13,7 +13,6 @@ from coopbandits.core.aggregate import (
     CentralTotals,
     FloodedPulls,
     FloodedTotals,
-    LedgerSums,
     LocalSums,
     NeighborhoodSums,
     RunningConsensus,
@@ -34,7 +33,6 @@ from coopbandits.sim.cpu.choices import (
 )
 from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
-from coopbandits.sim.cpu.ledger import play_ledger
 from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood
 from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
@@ -47,7 +45,6 @@ stale_cache.remove(leaves.cache_folder())
 Kernel = Callable[[Parts, Task, range, Tick], Record]
 
 KERNELS: dict[type, Kernel] = {
-    LedgerSums: play_ledger,
     FloodedTotals: flood.play_flood,
     FloodedPulls: play_flooded_pulls,
 }
@@ -113,7 +110,7 @@ def obstacle(task: Task) -> str | None:
 
     This is the whole list: policies without parts or with agents of their own, user-defined
     aggregations and statistics, agents that first estimate N or λ, windows, lazy sending, partial
-    pooling, waiting, ledgers with a discount, late messages, own clocks, populations,
+    pooling, waiting, late messages, own clocks, populations,
     `NEEDS_MESSAGES` under faults, an index or a reward function that numba cannot compile, and
     floods that are too large. For aggregations on fields `driver.obstacle` is.
     """
@@ -136,8 +133,6 @@ def obstacle(task: Task) -> str | None:
         return f" for aggregation {aggregation.spelling}"
     if missing := _no_setting(aggregation):
         return missing
-    if isinstance(aggregation, LedgerSums) and aggregation.forgets:
-        return " for ledgers that forget"
     if parts.statistic.registers(task.problem.num_arms).layout is None:
         return f" for statistic {parts.statistic.spelling}"
     late = any(kind.longest_delay for kind in task.faults.kinds)

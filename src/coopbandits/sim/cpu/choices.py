@@ -53,6 +53,7 @@ _POINTER = ctypes.POINTER(ctypes.c_double)
 _LEAVES: dict[Any, Any] = {
     draws.word_at: leaves.word_at,
     draws.uniform_of: leaves.uniform,
+    draws.remainder_of: leaves.remainder_of,
     draws.normal_of: leaves.normal_of,
     draws.gamma_of: leaves.gamma_of,
     draws.normal_quantile: leaves.normal_quantile,

@@ -68,6 +68,12 @@ def word_of(uniform: float) -> Any:
 
 
 @inner(forceinline=True)
+def remainder_of(word: Any, shift: int, size: int) -> Any:
+    """Return what is left of a word's upper bits."""
+    return np.int64((word >> np.uint64(shift)) % np.uint64(size))
+
+
+@inner(forceinline=True)
 def uniform(word: Any) -> float:
     """Return one uniform."""
     return (np.float64(word >> _TWELVE) + 0.5) * 2.0**-52
@@ -205,13 +211,6 @@ def set_row(rows: Any, at: int, value: float) -> None:
         rows[at, i] = value
 
 
-@inner
-def copy_row(rows: Any, at: int, source: Any) -> None:
-    """Overwrite one row with the same row of another array."""
-    for i in range(rows.shape[1]):
-        rows[at, i] = source[at, i]
-
-
 @inner(forceinline=True, allocates=True)
 def table_of(tables: Any, run: int) -> Any:
     """Return the reward table of one run: all share one, or each has its own."""
@@ -325,6 +324,24 @@ def _loops() -> dict[Any, Any]:
                 row[at] = value
             gap //= 2
 
+    def total_at(row: Any, places: Any) -> Any:
+        one, two, three, four = 0.0, 0.0, 0.0, 0.0  # one sum would wait for every addition
+        whole = places.size - places.size % 4
+        for k in range(0, whole, 4):
+            one += row[places[k]]
+            two += row[places[k + 1]]
+            three += row[places[k + 2]]
+            four += row[places[k + 3]]
+        for k in range(whole, places.size):
+            one += row[places[k]]
+        return (one + two) + (three + four)
+
+    def is_below(row: Any, other: Any, places: Any) -> Any:
+        for k in range(places.size):  # noqa: SIM110  what is compiled has no generators
+            if row[places[k]] < other[places[k]]:
+                return True
+        return False
+
     def total(row: Any) -> Any:
         found = 0.0
         for w in range(row.size):
@@ -333,7 +350,7 @@ def _loops() -> dict[Any, Any]:
 
     loops = (
         copy, fill, add, add_up, subtract, add_scaled, add_difference, set_scaled, scale, multiply,
-        lower, lift, sort, total,
+        lower, lift, sort, total_at, is_below, total,
     )  # fmt: skip
     return {getattr(rows, loop.__name__): inner(loop, forceinline=True) for loop in loops}
 

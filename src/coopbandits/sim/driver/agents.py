@@ -80,10 +80,11 @@ def form_of(policy: AnyPolicy, task: Task) -> Form:
     """Return what the memory of agents that play a policy is made of."""
     spec = aggregation_of(policy)
     assert spec is not None  # noqa: S101  the driver plays no others
-    registers = spec.decaying(registers_of(policy, task))
+    registers = registers_of(policy, task)
+    fading = spec.decaying(registers)  # may have registers of its own
     told = task.network.num_agents if "num_agents" in policy.needs else 0
-    sizes, decay = sizes_of(registers, 1, told), registers.decay
-    return Form(spec.layout(sizes, decay), spec.widest(sizes, registers), decay)
+    sizes = sizes_of(fading, 1, told)
+    return Form(spec.layout(sizes, fading.decay), spec.widest(sizes, registers), fading.decay)
 
 
 def registers_of(policy: AnyPolicy, task: Task) -> Registers:
