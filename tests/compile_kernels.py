@@ -14,7 +14,6 @@ from coopbandits.core.aggregate import (
     TreeSums,
 )
 from coopbandits.core.index import INDICES, KLUCB
-from coopbandits.sim.cpu import LINEAR_KERNELS
 from coopbandits.sim.cpu.choices import compiled_choice
 
 VARIANTS = (
@@ -43,8 +42,8 @@ def play_linear(aggregation: str) -> None:
 
 def play_trees() -> None:
     """Play linear models, and trees and floods, whose kernels share parts with them."""
-    for kind in LINEAR_KERNELS:
-        play_linear(kind().spelling)
+    for aggregation in (FloodedTotals(), TreeSums()):
+        play_linear(aggregation.spelling)
     for kind in TREES:
         play(combine(kind(), KLUCB()).spelling)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core import DDUCB, InputError
 from coopbandits.core.draws import normals, words
-from coopbandits.core.mixing import chebyshev_step, flow_step, mixing_rounds, next_rho, weighted_sum
+from coopbandits.core.mixing import chebyshev_step, mixing_rounds, next_rho, weighted_sum
 
 from .fleet import GRAPHS, Matrix, exchange, gossip_matrix, make_agents, second_eigenvalue, staged
 
@@ -94,39 +94,6 @@ def test_recursion_is_the_chebyshev_polynomial(graph: str, above: float) -> None
         start = normals(words(5, np.arange(len(matrix), dtype=np.uint64)))
         expected = polynomial(matrix, start, steps, lam)
         assert accelerated(matrix, start, steps, lam) == pytest.approx(expected, abs=1e-12)
-
-
-def by_flows(matrix: Matrix, start: Floats, steps: int, lam: float) -> Floats:
-    """The flows of all links, row i what agent i gains; checks that each link keeps the sum."""
-    y, flows, rho = start, np.zeros_like(matrix), np.zeros_like(matrix)
-    for _ in range(steps):
-        flows, rho = flow_step(matrix * (y[None, :] - y[:, None]), flows, rho, lam)
-        assert flows == pytest.approx(-flows.T, abs=1e-12)
-        y = y + flows.sum(axis=1)
-    return y
-
-
-@pytest.mark.covering(3)
-@pytest.mark.parametrize("seed", range(6))
-def test_flows_are_the_recursion(seed: int) -> None:
-    graph = nx.connected_watts_strogatz_graph(12 + seed, 4, 0.5, seed=seed)
-    matrix = gossip_matrix(graph)
-    start = normals(words(seed, np.arange(len(matrix), dtype=np.uint64)))
-    lam = second_eigenvalue(matrix)
-    for steps in (1, 2, 3, 30):
-        expected = accelerated(matrix, start, steps, lam)
-        assert by_flows(matrix, start, steps, lam) == pytest.approx(expected, abs=1e-10)
-    plain = np.linalg.matrix_power(matrix, 30) @ start
-    assert by_flows(matrix, start, 30, 0.0) == pytest.approx(plain, abs=1e-10)
-
-
-def test_flows_without_a_past_have_no_momentum() -> None:
-    """What is left of an earlier stage counts only where ρ says that there is a step before."""
-    pull, left = np.array([[1.0, 1.0]]), np.array([[50.0, 50.0]])
-    flows, rho = flow_step(pull, left, np.array([[0.0, 0.5]]), 0.8)
-    assert flows[0, 0] == pytest.approx(1.0)
-    assert rho[0].tolist() == pytest.approx([0.8, 1 / (2 / 0.8 - 0.5)])
-    assert flows[0, 1] == pytest.approx(2 / 0.8 * rho[0, 1] + rho[0, 1] * 0.5 * 50.0)
 
 
 def test_first_step_is_plain() -> None:

@@ -12,7 +12,6 @@ from coopbandits.core.aggregate import (
     AnyAggregation,
     CentralTotals,
     FloodedPulls,
-    NeighborhoodSums,
     StagedMixing,
 )
 from coopbandits.core.index import (
@@ -26,7 +25,6 @@ from coopbandits.core.index import (
     TopTwo,
 )
 from coopbandits.core.policy import fits
-from coopbandits.sim.cpu import KERNELS, NEEDS_MESSAGES
 
 from ..core.pairs import covering, fitting, turned
 from .test_faulty_engines import check
@@ -34,8 +32,7 @@ from .test_faulty_engines import check
 pytestmark = pytest.mark.plays
 
 SPECS: tuple[AnyAggregation | CentralTotals, ...] = (
-    *(kind() for kind in AGGREGATIONS if kind in KERNELS),
-    NeighborhoodSums(),
+    *(kind() for kind in AGGREGATIONS),
     StagedMixing(own_pulls=False, mixing_rounds=3),
     StagedMixing(neighbor_pulls=True, mixing_rounds=4),
     StagedMixing(remix=True, own_pulls=False, mixing_rounds=3),
@@ -79,7 +76,7 @@ def test_some_pairs(spec: AnyAggregation, index: Index, graph: str) -> None:
 
 
 def takes_faults(spec: object) -> bool:
-    return not isinstance(spec, NEEDS_MESSAGES)
+    return not isinstance(spec, FloodedPulls)
 
 
 FAULTY = [spec for spec in SPECS if takes_faults(spec)]
@@ -97,7 +94,6 @@ def test_some_pairs_under_faults(spec: AnyAggregation, index: Index, graph: str)
 def test_the_sample_has_every_part() -> None:
     assert {spec for spec, _, _ in SAMPLE} == set(SPECS)
     assert {index for _, index, _ in SAMPLE} == set(FORMS)
-    assert {type(spec) for spec in SPECS} >= set(KERNELS)
 
 
 PAIRS = [(spec, index) for spec, index in product(SPECS, FORMS) if fits(spec, index)]

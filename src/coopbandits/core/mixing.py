@@ -63,21 +63,6 @@ def chebyshev_step(
     return rho_next * ((1.0 + (rho > 0)) / lambda_bound * mixed - rho * previous)
 
 
-def flow_step(
-    pull: Matrix, flows: Matrix, rho: Matrix, lambda_bound: float
-) -> tuple[Matrix, Matrix]:
-    """Return the next flows and ρ of some links, one row each, from `pull` = P_ij (y_j − y_i).
-
-    Flows whose ρ is 0 have no momentum: they start, or start again, with a plain step. With λ = 0
-    all steps are plain.
-    """
-    if lambda_bound < LAMBDA_ZERO:
-        return pull, rho
-    rho_next = next_rho(rho, lambda_bound)
-    omega = rho_next * (1.0 + (rho > 0)) / lambda_bound
-    return omega * pull + rho_next * rho * flows, rho_next
-
-
 def mixing_rounds(
     num_agents: int, lambda_bound: float, epsilon: float, *, accelerated: bool = True
 ) -> int:

@@ -17,7 +17,7 @@ a stamp ends every message, and what agents hold and hear ages by the aggregatio
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,16 +57,6 @@ def decayed_rounds(decay: float, rounds: Any) -> Any:
     if decay == 1.0:
         return rounds
     return np.expm1(rounds * math.log(decay)) / (decay - 1.0)
-
-
-def catch_up(registers: Registers, messages: Mapping[int, Vector], until: int) -> dict[int, Vector]:
-    """Return messages [registers | stamp | …] aged until a clock, and without their stamps."""
-    size = registers.size
-    caught: dict[int, Vector] = {}
-    for sender, message in messages.items():
-        caught[sender] = np.delete(message, size)
-        registers.age(caught[sender][:size], rounds=until - int(message[size]))
-    return caught
 
 
 def age_rows(registers: Registers, rows: NDArray[np.float64], rounds: int) -> None:

@@ -50,11 +50,6 @@ KERNELS: dict[type, Kernel] = {
 }
 """Aggregation → the kernel that plays any index on it; subclasses have none."""
 
-LINEAR_KERNELS: dict[type, Kernel] = {
-    FloodedTotals: play_linear_flood,
-}
-"""Aggregation → the kernel that plays linear models on it."""
-
 
 def play_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of an index that declares a bonus on own sums."""
@@ -65,9 +60,6 @@ SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: pla
 """Faster kernels for indices that declare a bonus, without faults and where nothing is forgotten,
 where all may play all arms and nobody stops."""
 
-NEEDS_MESSAGES = (FloodedPulls,)
-"""Aggregations whose kernel assumes that all messages arrive."""
-
 
 def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
@@ -76,7 +68,7 @@ def find_kernel(task: Task) -> Kernel:
     if driver.on_fields(task):
         return driver.play_fields
     kind = type(parts_of(task).aggregation)
-    return LINEAR_KERNELS[kind] if task.tables.in_context else KERNELS[kind]
+    return play_linear_flood if task.tables.in_context else KERNELS[kind]
 
 
 def _equivalent(task: Task) -> Kernel | None:
@@ -106,13 +98,10 @@ def parts_of(task: Task) -> Parts:
 
 
 def obstacle(task: Task) -> str | None:
-    """Return what there is no kernel for, as words to follow "no kernel", or None if one plays.
+    """Return what is not compiled, as words to follow "no kernel", or None if all is.
 
-    This is the whole list: policies without parts or with agents of their own, user-defined
-    aggregations and statistics, agents that first estimate N or λ, windows, lazy sending, partial
-    pooling, waiting, late messages, own clocks, populations,
-    `NEEDS_MESSAGES` under faults, an index or a reward function that numba cannot compile, and
-    floods that are too large. For aggregations on fields `driver.obstacle` is.
+    For aggregations on fields `driver.obstacle` says it. Beside these, floods alone are compiled,
+    and some of their settings, faults and linear models are not.
     """
     if driver.on_fields(task):
         uncompiled = (_uncompiled(each, task) for each in _members(task))
@@ -122,59 +111,54 @@ def obstacle(task: Task) -> str | None:
         return ""
     if not task.policy.plays_parts:
         return " for agents that it makes itself"
+    if isinstance(parts.aggregation, Aggregation):
+        return parts.aggregation.machine_only
+    if type(parts.aggregation) not in KERNELS:
+        return f" for aggregation {parts.aggregation.spelling}"
     if task.clocks is not None:
-        return " on own clocks"
-    if task.tables.in_context:
-        return _no_linear_kernel(parts, task)
-    aggregation = parts.aggregation
-    if isinstance(aggregation, Aggregation):
-        return aggregation.machine_only
-    if type(aggregation) not in KERNELS:
-        return f" for aggregation {aggregation.spelling}"
-    if missing := _no_setting(aggregation):
-        return missing
-    if parts.statistic.registers(task.problem.num_arms).layout is None:
-        return f" for statistic {parts.statistic.spelling}"
-    late = any(kind.longest_delay for kind in task.faults.kinds)
-    if task.faults and (late or isinstance(aggregation, NEEDS_MESSAGES)):
-        return f" for faults {task.faults.spelling}"
-    if isinstance(aggregation, FloodedTotals) and (excess := flood.excess(task)):
-        return excess
-    return _uncompiled(parts, task)
+        return f" for {parts.aggregation.name} on own clocks"
+    return _no_setting(parts.aggregation) or _no_flood(parts, task) or _uncompiled(parts, task)
 
 
 def _no_setting(aggregation: object) -> str:
-    """Return a setting of an aggregation that is for the reference engine, in the same words."""
+    """Return a setting of a flood that is for the reference engine, in the same words."""
     if getattr(aggregation, "window", None) is not None:
-        return " for windows"
+        return " for windows of floods"
     if getattr(aggregation, "lazy", 0.0):
-        return " for lazy sending"
+        return " for lazy floods"
     if getattr(aggregation, "spread", None) is not None:
-        return " for partial pooling"
+        return " for floods that are pooled in part"
     if getattr(aggregation, "wait", 0) > 1:
         return " for waiting"
     return ""
 
 
-def _no_linear_kernel(parts: Parts, task: Task) -> str | None:
+def _no_flood(parts: Parts, task: Task) -> str:
+    """Return what a flood meets with that is for the reference engine, in the same words."""
+    late = any(kind.longest_delay for kind in task.faults.kinds)
+    counts_totals = isinstance(parts.aggregation, FloodedTotals)
+    if task.faults and (late or task.tables.in_context or not counts_totals):
+        return f" for {parts.aggregation.name} under faults {task.faults.spelling}"
+    if task.tables.in_context:
+        return _no_linear_flood(parts, task)
+    if parts.statistic.registers(task.problem.num_arms).layout is None:
+        return f" for statistic {parts.statistic.spelling}"
+    return (counts_totals and flood.excess(task)) or ""
+
+
+def _no_linear_flood(parts: Parts, task: Task) -> str:
     """Return the same for rewards that depend on features."""
     if not parts.statistic.takes_context or not is_ours(parts.index):
         return f" of index {parts.index.spelling} for rewards that depend on features"
-    if type(parts.aggregation) not in LINEAR_KERNELS:
-        return f" for linear models on aggregation {parts.aggregation.spelling}"
-    if missing := _no_setting(parts.aggregation):
-        return missing
     if parts.aggregation.forgets:
-        return " for linear models that forget"
+        return " for floods of linear models that forget"
     # A world of one group and one segment is alike everywhere, but has other coefficients than the
-    # problem that it is made of, and kernels ask the problem.
+    # problem that it is made of, and the kernel asks the problem.
     if isinstance(task.problem, World) or not task.tables.is_everywhere_alike:
-        return " for linear models in worlds"
-    if task.faults:
-        return f" for linear models under faults {task.faults.spelling}"
-    if isinstance(parts.aggregation, FloodedTotals) and linear_excess(parts, task):
+        return " for floods of linear models in worlds"
+    if linear_excess(parts, task):
         return f" for floods of linear models among {task.network.num_agents} agents"
-    return None
+    return ""
 
 
 def _members(task: Task) -> list[Parts]:

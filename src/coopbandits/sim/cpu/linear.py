@@ -60,12 +60,6 @@ def excess(parts: Parts, task: Task) -> bool:
     return 8 * width * task.network.num_agents**2 > MOST_BYTES
 
 
-def play_linear_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of an index on own linear models."""
-    alone = Balls(np.zeros((task.network.num_agents, 1), np.int64), np.zeros(0, np.int32))
-    return _play(parts, task, runs, tick, alone).finish(None)
-
-
 def play_linear_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of an index on linear models that are flooded."""
     balls = find_balls(task.network, task.network.num_agents)
