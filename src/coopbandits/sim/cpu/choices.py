@@ -59,6 +59,7 @@ _LEAVES: dict[Any, Any] = {
     draws.normal_quantile: leaves.normal_quantile,
     draws.word_of: leaves.word_of,
     **leaves.ROWS,
+    **leaves.VIEWS,
 }
 """Compiled forms of functions that work on Python's own whole numbers, and of what they call."""
 

@@ -21,6 +21,7 @@ from numba.extending import intrinsic
 
 from coopbandits.core import draws, rows
 from coopbandits.core.contract import Vector
+from coopbandits.core.statistic.arm_sums import counts_of, sums_of
 from coopbandits.problems import rewards
 from coopbandits.sim.cpu.inner import inner
 
@@ -357,3 +358,6 @@ def _loops() -> dict[Any, Any]:
 
 ROWS = _loops()
 """Operations on rows → their compiled forms."""
+
+VIEWS = {part: njit(part, inline="always") for part in (sums_of, counts_of)}
+"""Functions that return a part of an array, which only its owner counts references to."""
