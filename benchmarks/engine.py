@@ -18,6 +18,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from benchmarks.parts import push_sum_script
 from coopbandits.core.registry import parse_policy
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit
@@ -83,6 +84,22 @@ class Timing:
     peak_megabytes: float
 
 
+@dataclass(frozen=True)
+class Script(Case):
+    """The same in a script that knows nothing but numpy; see `parts.push_sum_script`."""
+
+    def player(self) -> Callable[[], None]:
+        """Return the function to time."""
+        network, _, loss = Network.from_spec(self.graph), *self.faults.split("=")
+        neighbors = np.argwhere(network.adjacency)[:, 1].reshape(network.num_agents, -1)
+        means = np.array([1.0] + [0.8] * (self.num_arms - 1))
+
+        def play() -> None:
+            push_sum_script(neighbors, means, 1.0, self.horizon, self.runs, float(loss))
+
+        return play
+
+
 OWN = "benchmarks.parts"
 """Parts as a user would write them."""
 
@@ -131,7 +148,10 @@ CASES = (
         )
         for index in ("kl-ucb:family=bernoulli", f"{OWN}:OwnKLUCB:family=bernoulli")
     ),
-    Case("own aggregation", f"{OWN}:OwnConsensus*ucb", "cycle:100", horizon=2_000, runs=2),
+    *(
+        Timed("own aggregation", policy, "regular:8,100,seed=1", horizon=1_000, faults="loss=0.2")
+        for Timed, policy in ((Case, f"{OWN}:OwnPushSum*ucb"), (Script, "numpy script"))
+    ),
 )
 
 

@@ -18,7 +18,7 @@ from coopbandits.sim.cpu.choices import compiled_choice
 
 VARIANTS = (
     "dducb", "dducb:own_pulls=false", "dducb:neighbor_pulls=true", "dducb:remix=true",
-    "benchmarks.parts:OwnConsensus*kl-ucb",
+    "benchmarks.parts:OwnPushSum*kl-ucb",
 )  # fmt: skip
 
 TREES = (TreeSums, LedgerSums, FloodedTotals)

@@ -16,6 +16,7 @@ import re
 import shlex
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import fields
 from inspect import isclass, isfunction
 from itertools import pairwise
@@ -216,14 +217,35 @@ def commands(page: Path, program: str) -> list[list[str]]:
 
 
 SHELL_COMMANDS = [
-    pytest.param(words, id=f"{page.stem}: {' '.join(words)[:40]}")
+    pytest.param(page, words, id=f"{page.stem}: {' '.join(words)[:40]}")
     for page in PAGES
     for words in commands(page, "coopbandits")
 ]
 
 
-@pytest.mark.parametrize("words", SHELL_COMMANDS)
-def test_shell_commands_parse(words: list[str]) -> None:
+@contextlib.contextmanager
+def modules_of(page: Path, folder: Path) -> Iterator[None]:
+    """Save the classes of a page where it tells to: "as `name.py`"."""
+    names = re.findall(r"\bas `(\w+)\.py`", page.read_text())
+    statements = ast.parse("\n".join(blocks(page, "python"))).body if names else []
+    kinds = (ast.Import, ast.ImportFrom, ast.ClassDef)
+    kept = [ast.unparse(each) for each in statements if isinstance(each, kinds)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        for name in names:
+            (folder / f"{name}.py").write_text("\n".join(kept))
+        yield
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(("page", "words"), SHELL_COMMANDS)
+def test_shell_commands_parse(page: Path, words: list[str], tmp_path: Path) -> None:
+    with modules_of(page, tmp_path):
+        parses(words)
+
+
+def parses(words: list[str]) -> None:
     group: Any = typer.main.get_command(app)
     context = group.make_context("coopbandits", ["--help"], resilient_parsing=True)
     name, command, rest = group.resolve_command(context, words)

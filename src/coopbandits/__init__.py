@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         UCL,
         Agent,
         Aggregation,
-        AnyAggregation,
         ArmSums,
         BayesUCB,
         BetaDraw,
@@ -77,7 +76,6 @@ if TYPE_CHECKING:
         LinUCB,
         LocalSums,
         LocalView,
-        Machine,
         NeighborhoodSums,
         NormalDraw,
         Parts,
@@ -183,14 +181,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "AGENTS AGGREGATIONS AHEAD Agent Aggregation AnyAggregation ArmSums BayesUCB BetaDraw "
+        "AGENTS AGGREGATIONS AHEAD Agent Aggregation ArmSums BayesUCB BetaDraw "
         "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw "
         "Claims ContextAgent CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 "
         "DecBayesUCB DecKLUCB DecTS DecUCB DelayedCentralUCB Elimination EpsilonGreedy "
         "Estimate Exp3Coop FedUCB FleetAgent FloodTS FloodUCB FloodedPulls FloodedTotals GSE "
         "GosInE GossipTS GossipUCB INDICES IndependentTS IndependentUCB Index InflatedUCB "
         "InputError KLUCB LINEAR_INDICES LedgerSums LedgerTS LedgerUCB Liar LinTS LinUCB "
-        "LinearSums LocalSums LocalView MOSS MPUCB Machine NeighborhoodSums NormalDraw Parts "
+        "LinearSums LocalSums LocalView MOSS MPUCB NeighborhoodSums NormalDraw Parts "
         "PermutedBuffers Policy Private PullMixing Recommendation Registers ResilientUCB "
         "RobustUCB RunningConsensus RunningSums ServerTotals Share Sizes Source StagedMixing "
         "Statistic TIME TopTwo TrackedMeans TreeSums TreeTS TreeUCB TrimmedMeans Truncated "
@@ -239,7 +237,6 @@ __all__ = [
     "UCL",
     "Agent",
     "Aggregation",
-    "AnyAggregation",
     "ArmSums",
     "BayesUCB",
     "BernoulliBandit",
@@ -304,7 +301,6 @@ __all__ = [
     "LocalView",
     "LoggedBandit",
     "Loss",
-    "Machine",
     "MixtureBandit",
     "NeighborhoodSums",
     "Network",

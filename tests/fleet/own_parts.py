@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import coopbandits as cb
+from coopbandits.core import AnyAggregation, Machine
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.contract import Share
 
@@ -34,7 +35,7 @@ class Optimist(cb.Index):
 
 
 @dataclass(frozen=True)
-class Neighbors(cb.AnyAggregation):
+class Neighbors(AnyAggregation):
     """Everybody's own totals, told to the neighbours."""
 
     name: ClassVar[str] = "neighbors"
@@ -46,7 +47,7 @@ class Neighbors(cb.AnyAggregation):
         return NeighborsMachine(view, registers)
 
 
-class NeighborsMachine(cb.Machine):
+class NeighborsMachine(Machine):
     """Own totals, and what each neighbour told last."""
 
     fields = ("own", "heard")
@@ -97,7 +98,7 @@ class Careless(Neighbors):
 class CredulousMachine(NeighborsMachine):
     """Has no check of its own."""
 
-    check_claims = cb.Machine.check_claims
+    check_claims = Machine.check_claims
 
 
 @dataclass(frozen=True)

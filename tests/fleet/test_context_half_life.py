@@ -65,13 +65,17 @@ class Fleet(World):
     def hand_in(self) -> None:
         for agent, ticket, arm, context, reward in self.waiting:
             columns = self.cluster.encoder.columns(context)
-            self.pulls.append((agent, columns, ARMS.index(arm), reward, self.machine(agent).clock))
+            self.pulls.append((agent, columns, ARMS.index(arm), reward, self.tick_of(agent)))
             self.service(agent).observe(ticket, reward)
         self.waiting = []
 
     def settle(self, rounds: int = 40) -> None:
         for _ in range(rounds):
             self.step()
+
+    def tick_of(self, agent: int) -> int:
+        machine = self.machine(agent)
+        return int(machine.state.me.clock if hasattr(machine, "state") else machine.clock)
 
     def direct(self, clock: int, besides: int | None = None) -> Any:
         """Registers of every arm: all pulls, or those of the others, each by its age."""
@@ -89,7 +93,7 @@ class Fleet(World):
 
     def check(self, *agents: int) -> None:
         for agent in agents or self.graph:
-            want = self.direct(self.machine(agent).clock)
+            want = self.direct(self.tick_of(agent))
             np.testing.assert_allclose(self.known(agent), want, rtol=1e-9, atol=1e-9)
 
     def best(self, agent: int, country: str) -> str:
@@ -169,7 +173,7 @@ def test_a_clock_that_jumps_and_is_set_right_harms_nobody_else(policy: str, jump
     for _ in range(5):
         fleet.play(1)
     fleet.settle()
-    others = fleet.direct(fleet.machine(2).clock, besides=0)
+    others = fleet.direct(fleet.tick_of(2), besides=0)
     lost = "others forget an eighth of a half-life too early at most"
     assert (fleet.known(2)[:, -1] >= 0.9 * others[:, -1]).all(), lost
     for agent in fleet.graph:
@@ -183,7 +187,7 @@ def test_a_clock_that_jumps_and_is_set_right_harms_nobody_else(policy: str, jump
     fleet.settle()
     known = [fleet.known(agent) for agent in fleet.graph]
     np.testing.assert_allclose(known[1], known[2], rtol=1e-9)
-    ticks = [fleet.machine(agent).clock for agent in fleet.graph]
+    ticks = [fleet.tick_of(agent) for agent in fleet.graph]
     assert max(ticks) - min(ticks) <= SKEW
     for agent in fleet.graph:
         assert (fleet.best(agent, "PT"), fleet.best(agent, "ES")) == ("a", "b")

@@ -88,13 +88,17 @@ class Fleet(World):
 
     def check(self, *agents: int) -> None:
         for agent in agents or self.graph:
-            want = self.direct(self.machine(agent).clock)
+            want = self.direct(self.clock(agent))
             np.testing.assert_allclose(self.totals(agent), want, rtol=1e-9, atol=1e-9)
+
+    def clock(self, agent: int) -> int:
+        machine = self.machine(agent)
+        return int(machine.state.me.clock if hasattr(machine, "state") else machine.clock)
 
     def clocks(self) -> list[int]:
         """Return how far every agent's clock is from the right time, in ticks."""
         right = int((self.now - self.cluster.epoch) // self.cluster.tick)
-        return [self.machine(agent).clock - right for agent in self.graph]
+        return [self.clock(agent) - right for agent in self.graph]
 
 
 @exact

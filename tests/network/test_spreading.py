@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
+from coopbandits.core import AnyAggregation
 from coopbandits.core.errors import InputError
 from coopbandits.network import Network
 from coopbandits.network.spreading import USUAL
@@ -79,7 +80,7 @@ def test_what_is_compared_unless_told() -> None:
 
 
 @pytest.mark.parametrize("spec", cb.AGGREGATIONS, ids=lambda each: each.name)
-def test_every_aggregation_can_be_watched(spec: type[cb.AnyAggregation]) -> None:
+def test_every_aggregation_can_be_watched(spec: type[AnyAggregation]) -> None:
     shown = Network.from_spec("path:3").animate(aggregations=[spec.name], rounds=3)
     assert np.isfinite(shown.values).all()
     assert shown.names == (spec.name,)

@@ -46,7 +46,7 @@ def width(count):
 def spread(count):
     return edited_package.inner.half(twice(power(count)))
 
-class Mine(cb.Machine):
+class Mine(Machine):
     fields = ("own",)
 
     def __init__(self, view, registers):
@@ -65,7 +65,7 @@ class Mine(cb.Machine):
         pass
 
 @dataclass(frozen=True)
-class Alone(cb.AnyAggregation):
+class Alone(AnyAggregation):
     name = "alone"
 
     def make(self, view, registers):

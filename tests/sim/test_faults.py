@@ -214,16 +214,6 @@ def test_runs_policies_and_horizons_change_nothing() -> None:
     assert np.array_equal(longer.arms[..., :ROUNDS], whole.arms)
 
 
-def test_without_a_kernel_for_faults_the_reference_engine_plays(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert play("none", policies=UCBNetwork(), engine="auto").meta["engines"] == ["cpu"]
-    result = play("loss=0.3", policies=UCBNetwork(), engine="auto")
-    note = " ".join(capsys.readouterr().err.split())
-    assert "kernel for faults loss=0.3" in note
-    assert result.meta["engines"] == ["reference"]
-
-
 @pytest.mark.parametrize(
     ("faults", "sentence"),
     [

@@ -110,7 +110,7 @@ def test_what_has_no_kernel_is_listed() -> None:
     network = Network.from_spec("cycle:5")
     setup = Setup(WORLD, network, 10, recorded_rounds(10), faults=parse_faults("none"))
     task = Task(setup, parse_policy("flood-ts:window=5"))
-    assert cpu.obstacle(task) == " for windows"
+    assert cpu.obstacle(task) == " for windows of floods"
     for setting in ("discount=0.9", "window=5", "lazy=0.1", "spread=estimate"):
         assert cpu.obstacle(Task(setup, parse_policy(f"tree-ts:{setting}"))) is None
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 import coopbandits as cb
+from coopbandits.core import AnyAggregation
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 
 
@@ -36,7 +37,7 @@ class AsEver(WatchedTrees):
     overtakes = False
 
 
-def play(aggregation: cb.AnyAggregation, faults: str | None, clocks: str | None) -> int:
+def play(aggregation: AnyAggregation, faults: str | None, clocks: str | None) -> int:
     Watched.overwritten = 0
     cb.simulate(
         cb.BernoulliBandit([0.3, 0.7]),

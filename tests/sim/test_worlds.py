@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
-from benchmarks.parts import OwnConsensus
+from benchmarks.parts import OwnPushSum
 from coopbandits.core.aggregate import Controller
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, parse_policy
@@ -93,7 +93,7 @@ def test_worlds_under_faults(policy: str) -> None:
 @pytest.mark.plays
 @pytest.mark.parametrize("name", ["steps", "both"])
 def test_custom_aggregations_play_worlds(name: str) -> None:
-    compare(GAUSSIAN[name], cb.combine(OwnConsensus(), cb.UCB()))
+    compare(GAUSSIAN[name], cb.combine(OwnPushSum(), cb.UCB()))
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_kernels_play_subsets_as_the_reference_engine_does(policy: str) -> None:
 def test_subsets_go_with_sites_faults_and_custom_aggregations() -> None:
     world = cb.subsets(GAUSSIAN["both"], SUBSETS)
     compare(world, cb.TreeTS(), faults="loss=0.2,sleep=0.2", shuffle_arms=True)
-    compare(world, cb.combine(OwnConsensus(), cb.UCB()))
+    compare(world, cb.combine(OwnPushSum(), cb.UCB()))
 
 
 def test_an_arm_that_nobody_may_play_keeps_nobody_waiting() -> None:

@@ -266,7 +266,7 @@ AGGREGATION_REGISTRY: Registry[type[AnyAggregation | CentralAggregation]] = Regi
     "coopbandits.aggregations",
     {cls.name: cls for cls in (*AGGREGATIONS, *CENTRAL_AGGREGATIONS)},
     concrete(AnyAggregation, CentralAggregation),
-    f"a class derived from coopbandits.AnyAggregation that writes make, {DATACLASS}",
+    f"a class derived from coopbandits.Aggregation, {DATACLASS}",
 )
 INDEX_REGISTRY: Registry[type[Index]] = Registry(
     "index",

@@ -260,7 +260,7 @@ def test_whoever_declares_a_mode_checks_claims_and_the_others_refuse_to(
     if spec.mode:
         machine.check_claims(np.zeros(2), claims(), NOW)
     else:
-        with pytest.raises(InputError, match=f"{type(machine).__name__}.*claim"):
+        with pytest.raises(InputError, match=f"{spec.__name__}.*claim"):
             machine.check_claims(np.zeros(2), claims(), NOW)
 
 

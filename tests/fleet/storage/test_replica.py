@@ -73,7 +73,7 @@ def test_tickets_do_not_follow_from_what_neighbours_are_sent() -> None:
         replica = replica_of(made, agent)
         number, _ = replica.choose(7, None, made.now)
         ticket = int(replica.tickets.name(number).partition("-")[0], 16)
-        opened = replica.agent.machine.nonce  # type: ignore[attr-defined]  # of a ledger
+        opened = replica.agent.machine.state.me.nonce  # type: ignore[attr-defined]  # of a ledger
         assert ticket not in (opened, replica.journal.origin["word"], 0)
         assert ticket ^ replica.journal.origin["word"] != opened
 

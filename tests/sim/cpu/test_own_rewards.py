@@ -204,7 +204,7 @@ def test_shuffled_arms(problem: Problem) -> None:
 
 @pytest.mark.plays
 def test_a_custom_aggregation_is_compiled() -> None:
-    own = parse_policy("benchmarks.parts:OwnConsensus*ucb")
+    own = parse_policy("benchmarks.parts:OwnPushSum*ucb")
     fast, slow = (
         simulate(PROBLEMS[0], CYCLE, own, 60, 1, 0, engine, keep="arms", progress=False)
         for engine in ("cpu", "reference")

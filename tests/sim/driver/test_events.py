@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 import coopbandits as cb
+from coopbandits.core import AnyAggregation
 from coopbandits.core.contract import Estimate
 from coopbandits.core.index import INDICES
 from coopbandits.sim import driver
@@ -48,7 +49,7 @@ def play(policy: Any, problem: cb.Problem = PROBLEM, **more: Any) -> cb.Result:
 @pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda each: each.spelling)
 @pytest.mark.parametrize("clocks", CLOCKS)
 @pytest.mark.parametrize("faults", ["none", "loss=0.3", "loss=0.2,loss=0.1"])
-def test_clocks(aggregation: cb.AnyAggregation, clocks: str, faults: str) -> None:
+def test_clocks(aggregation: AnyAggregation, clocks: str, faults: str) -> None:
     play(cb.combine(aggregation, cb.NormalDraw()), clocks=clocks, faults=faults)
 
 

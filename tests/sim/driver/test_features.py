@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import coopbandits as cb
+from coopbandits.core import AnyAggregation
 from coopbandits.core.index import LINEAR_INDICES
 
 from .push_sum import PushSum
@@ -79,7 +80,7 @@ AGGREGATIONS = (
 @pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda each: each.spelling)
 @pytest.mark.parametrize("problem", ["sphere", "a model per arm"])
 @pytest.mark.parametrize("faults", FAULTS)
-def test_aggregations(aggregation: cb.AnyAggregation, problem: str, faults: str) -> None:
+def test_aggregations(aggregation: AnyAggregation, problem: str, faults: str) -> None:
     index = cb.LinTS(disjoint=problem == "a model per arm")
     compare(cb.combine(aggregation, index), PROBLEMS[problem], faults=faults)
 

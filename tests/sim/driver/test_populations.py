@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 import coopbandits as cb
-from coopbandits.core import rows
+from coopbandits.core import AnyAggregation, rows
 from coopbandits.core.aggregate.fields import AGENTS, Sizes
 
 from .push_sum import PushSum
@@ -61,7 +61,7 @@ class Generous(PushSum):
         rows.set_scaled(totals, s.me.num_agents / max(s.me.weight, 1e-9), s.mass)
 
 
-def population(*members: tuple[cb.AnyAggregation, cb.Index, list[int]]) -> Any:
+def population(*members: tuple[AnyAggregation, cb.Index, list[int]]) -> Any:
     """Return agents that play the first, but for those that are named."""
     groups: dict[cb.Policy, list[int]] = {
         cb.combine(aggregation, index): agents for aggregation, index, agents in members

@@ -68,6 +68,21 @@ FUNCTIONS = ("observe", "message", "receive", "estimate", "prepare")
 """Those that are compiled."""
 
 
+def tells_all(message: Callable[..., int]) -> bool:
+    """Return whether a function ``message(s, out)`` tells all neighbours the same."""
+    return message.__code__.co_argcount == 2
+
+
+@cache
+def _to_each(message: Callable[..., int]) -> Callable[..., int]:
+    """Return the same function for each link."""
+
+    def to_each(s: Any, link: int, out: Any) -> int:  # noqa: ARG001  the same for all
+        return message(s, out)
+
+    return to_each
+
+
 class Links(int):
     """The number of an agent's links; a shape that begins with it belongs to links."""
 
@@ -202,8 +217,11 @@ class Aggregation(AnyAggregation):
 
     @staticmethod
     @abstractmethod
-    def message(s: Any, link: int, out: Vector) -> int:
-        """Write this round's message to a neighbour; return its length, 0 for silence."""
+    def message(s: Any, out: Vector) -> int:
+        """Write this round's message to all neighbours; return its length, 0 for silence.
+
+        Where neighbours are told different things it is ``message(s, link, out)``.
+        """
 
     @staticmethod
     @abstractmethod
@@ -229,7 +247,8 @@ class Aggregation(AnyAggregation):
         self, registers: Registers, message: Vector, claims: Claims, now: float
     ) -> None:
         """Refuse a message, without its stamp, of what cannot have happened: for fleets."""
-        raise NotImplementedError
+        del registers, message, claims, now
+        raise InputError(f"{type(self).__name__} does not check what neighbours claim")
 
     def message_width(self, sizes: Sizes) -> int:
         """Return how many values a message has at most, without a stamp."""
@@ -252,6 +271,8 @@ class Aggregation(AnyAggregation):
         `instead` of some a machine may have its own.
         """
         kind, found = type(self), self.plain_functions() | instead
+        if tells_all(found["message"]):
+            found["message"] = _to_each(found["message"])
         if decay != 1.0:
             if kind.age is Aggregation.age:
                 raise InputError(

@@ -12,7 +12,7 @@ from coopbandits.core.checks import require_number
 from coopbandits.core.draws import uniforms
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.network.faults.kind import Effect, Kind, require_share, require_window
-from coopbandits.network.faults.links import Links, Mask, Rounds, chosen, draws, place_keys
+from coopbandits.network.faults.links import Links, Mask, Rounds, chosen, happens, place_keys
 from coopbandits.network.faults.outages import within
 
 AWAY = 1
@@ -41,7 +41,7 @@ class Sleep(Kind):
         keys = place_keys(key, links.network.num_agents)
 
         def bits(rounds: Rounds) -> Bits:
-            return away_where(draws(keys, rounds) < self.probability)
+            return away_where(happens(keys, rounds, self.probability))
 
         return bits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,15 @@ def place_keys(key: int, count: int) -> Words:
 def draws(keys: Words, rounds: Rounds) -> Vector:
     """Return one uniform per round (rows) and key (columns)."""
     return uniforms(words_of(keys[None, :], rounds.astype(np.uint64)[:, None]))
+
+
+def happens(keys: Words, rounds: Rounds, probability: float) -> Mask:
+    """Return ``draws(keys, rounds) < probability``, without making uniforms of words."""
+    least = math.ceil(probability * 2.0**52 - 0.5) << 12
+    if least > 0xFFFFFFFFFFFFFFFF:
+        return np.ones((rounds.size, keys.size), dtype=np.bool_)
+    found: Mask = words_of(keys[None, :], rounds.astype(np.uint64)[:, None]) < np.uint64(least)
+    return found
 
 
 def chosen(keys: Words, share: float) -> Mask:

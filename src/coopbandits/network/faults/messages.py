@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
 from coopbandits.network.faults.kind import Effect, Kind, require_mean_rounds, require_share
-from coopbandits.network.faults.links import Links, Mask, Rounds, Spells, draws, place_keys
+from coopbandits.network.faults.links import Links, Mask, Rounds, Spells, draws, happens, place_keys
 
 LONGEST_DELAY = 1000
 """The longest delay allowed: that many rounds of messages are kept."""
@@ -40,7 +40,7 @@ class Loss(Kind):
         keys = place_keys(key, links.senders.size)
 
         def lost(rounds: Rounds) -> Mask:
-            return draws(keys, rounds) < self.probability
+            return happens(keys, rounds, self.probability)
 
         return lost
 
@@ -71,7 +71,7 @@ class Bursts(Kind):
         bad = Spells(keys[::2], self.good, self.bad)
 
         def lost(rounds: Rounds) -> Mask:
-            return bad(rounds) & (draws(keys[1::2], rounds) < self.loss)
+            return bad(rounds) & happens(keys[1::2], rounds, self.loss)
 
         return lost
 

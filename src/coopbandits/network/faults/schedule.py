@@ -18,6 +18,9 @@ LOST = -1
 DOWN = -2
 """Nothing is sent: the link is down, or the sender does not act."""
 
+PIECE = 30_000
+"""Entries that are drawn at once."""
+
 
 class Chunk(NamedTuple):
     """Some rounds of a schedule.
@@ -59,20 +62,38 @@ class Schedule:
         self.ahead = np.zeros((0, links.network.num_agents), dtype=np.uint8)
 
     def read(self, rounds: int) -> Chunk:
-        """Return the next rounds."""
+        """Return the next rounds, drawn in pieces that stay in a processor's cache."""
+        num_agents, num_links = self.links.network.num_agents, self.links.senders.size
+        chunk = Chunk(
+            np.ones((rounds, num_agents), dtype=np.uint8),
+            np.zeros((rounds, num_agents), dtype=np.uint8),
+            np.zeros((rounds, num_links), dtype=np.int16),
+        )
+        piece = max(1, PIECE // (num_agents + num_links))
+        for first in range(0, rounds, piece):
+            self._write(*(part[first : first + piece] for part in chunk))
+        return chunk
+
+    def _write(self, acts: Any, fresh: Any, fate: Any) -> None:
+        """Write some rounds."""
+        rounds, links = len(acts), self.links
         now = np.arange(self.done, self.done + rounds)
         bits = self._agents(rounds)
-        away = (bits & AWAY).astype(np.bool_)
-        links = self.links
-        shape = (rounds, links.senders.size)
-        late = sum(self._effects("delay", now), np.zeros(shape, dtype=np.int16))
-        arrival = np.arange(rounds)[:, None] + late
-        lost = _any(self._effects("messages", now), away[arrival, links.receivers])
-        down = _any(self._effects("links", now), away[:rounds, links.senders])
-        fate = np.where(down, DOWN, np.where(lost, LOST, late)).astype(np.int16)
+        for late in self._effects("delay", now):
+            fate += late.astype(np.int16)
+        lost = [lost.astype(np.bool_) for lost in self._effects("messages", now)]
+        down = [down.astype(np.bool_) for down in self._effects("links", now)]
+        if bits.any():
+            away = (bits & AWAY).astype(np.bool_)
+            acts[:] = ~away[:rounds]
+            fresh[:] = bits[:rounds] & FRESH > 0
+            lost.append(away[np.arange(rounds)[:, None] + fate, links.receivers])
+            down.append(away[:rounds, links.senders])
+        for mask in lost:
+            np.copyto(fate, LOST, where=mask)
+        for mask in down:
+            np.copyto(fate, DOWN, where=mask)
         self.done += rounds
-        acts, fresh = ~away[:rounds], bits[:rounds] & FRESH > 0
-        return Chunk(acts.astype(np.uint8), fresh.astype(np.uint8), fate)
 
     def _agents(self, rounds: int) -> NDArray[np.uint8]:
         """Return the agents' bits of the next rounds, and of those that late messages may reach."""
@@ -114,10 +135,3 @@ class Schedule:
                     f"fault {kind.spelling} makes messages late by {low} to {high} rounds; they "
                     f"must lie between 0 and its longest_delay, {most}"
                 )
-
-
-def _any(masks: list[NDArray[Any]], first: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    found = first.copy()
-    for mask in masks:
-        found |= mask.astype(np.bool_)
-    return found

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import carray, cfunc, njit, types
 
-from coopbandits.core.aggregate.fields import Aggregation, Layout, state_class
+from coopbandits.core.aggregate.fields import Aggregation, Layout, state_class, tells_all
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_function, file_lock, first_line
 from coopbandits.sim.cpu.inner import alone, inner
@@ -92,11 +92,26 @@ def _form(key: str) -> Any:
     return step
 
 
-def _telling(message: Any, allocates: bool) -> Any:
+def _telling(message: Any, *, alike: bool, allocates: bool) -> Any:
     """Return a function that writes an agent's messages; it returns whether all have a length.
 
-    In a function of its own no references to parts of arrays are counted.
+    Where all are `alike`, one is written and copied. In a function of its own no references to
+    parts of arrays are counted.
     """
+
+    def tell_all(s: Any, ends: Any, box: Any, lengths: Any) -> bool:
+        if ends.size == 0:
+            return True
+        row = ends[0]
+        length = message(s, 0, box[row])
+        if length < 0 or length > box.shape[1]:
+            return False
+        lengths[row] = length
+        for link in range(1, ends.size):
+            lengths[ends[link]] = length
+            for w in range(length):
+                box[ends[link], w] = box[row, w]
+        return True
 
     def tell(s: Any, ends: Any, box: Any, lengths: Any) -> bool:
         for link in range(ends.size):
@@ -105,7 +120,7 @@ def _telling(message: Any, allocates: bool) -> Any:
                 return False
         return True
 
-    return inner(tell, forceinline=True, allocates=allocates)
+    return inner(tell_all if alike else tell, forceinline=True, allocates=allocates)
 
 
 def _guarded(name: str, function: Any) -> Any:
@@ -204,6 +219,7 @@ def compiled_step(spec: Aggregation, layout: Layout, decay: float) -> Any:
     """
     functions = spec.functions(decay)
     source, numbers = _sources(layout), numbers_type(layout)
+    alike = tells_all(spec.plain_functions()["message"])
     key = digest((_form, _telling.__code__, functions, source, repr(numbers), layout.names))
     if key not in _steps:
         state = state_class(tuple(field.name for field in layout.arrays))
@@ -211,7 +227,7 @@ def compiled_step(spec: Aggregation, layout: Layout, decay: float) -> Any:
         exec(compile(source, "<fields>", "exec"), made)  # noqa: S102  of names of fields alone
         guard = _succeeding if is_ours(spec) else _guarded
         scope = {name: guard(name, compiled_function(each)) for name, each in functions.items()}
-        scope["tell"] = _telling(scope.pop("message"), not is_ours(spec))
+        scope["tell"] = _telling(scope.pop("message"), alike=alike, allocates=not is_ours(spec))
         scope |= {name: njit(made[name], inline="always") for name in ("arrays_of", "state_of")}
         form = _form(key)
         step = FunctionType(
