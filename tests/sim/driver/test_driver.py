@@ -105,7 +105,8 @@ RIVALS = (
 FAULTS = (
     "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",
     "partition=0.5@10..30", "sleep=0.3", "speeds=4", "join=0.4@20", "crash=0.4@10..30",
-    "crash=0.4@10..30:lost", "delay=3", "delay=2,loss=0.2,crash=0.3@5..20:lost",
+    "crash=0.4@10..30:lost", "delay=3", "delay=4,delay=5",
+    "delay=2,loss=0.2,crash=0.3@5..20:lost",
 )  # fmt: skip
 
 

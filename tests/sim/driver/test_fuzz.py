@@ -135,6 +135,7 @@ def case(number: int, indices: Sequence[Any] = INDICES) -> tuple[cb.Policy, dict
 
 REFUSED = (
     "own clocks", "all agents count together", "cannot be combined", "given twice", "once",
+    "forgets faster than it hears",
 )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ class Late(NamedTuple):
 
 def late_slots(task: Task) -> int:
     """Return for how many rounds messages may be under way, and 1; 0 where none is late."""
-    longest = max((kind.longest_delay for kind in task.faults.kinds), default=0)
+    longest = sum(kind.longest_delay for kind in task.faults.kinds)  # delays add up
     return longest + 1 if longest else 0
 
 
