@@ -236,7 +236,7 @@ def test_a_world_without_a_change_is_the_plain_problem() -> None:
 def test_floods_in_worlds_are_not_compiled(capsys: pytest.CaptureFixture[str]) -> None:
     result = play(drift(LINEAR, MOVED), CYCLE, ["flooded-totals*lin-ts"], 5, engine="auto")
     assert result.meta["engines"] == ["reference"]
-    assert "kernel for linear models in worlds" in capsys.readouterr().err
+    assert "kernel for floods of linear models in worlds" in capsys.readouterr().err
 
 
 def test_messages_are_counted() -> None:
