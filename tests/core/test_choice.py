@@ -11,7 +11,14 @@ import pytest
 
 import coopbandits.core.registry  # noqa: F401  # an index is spelled by it
 from coopbandits.core import UCB, Estimate, Index, InputError
-from coopbandits.core.choice import best_arm, choose_arm, index_values, with_open_pulls
+from coopbandits.core.choice import (
+    best_arm,
+    best_arms,
+    choose_arm,
+    index_values,
+    with_open_pulls,
+)
+from coopbandits.core.draws import words
 from coopbandits.core.errors import IndexFailedError
 
 
@@ -32,6 +39,15 @@ def test_the_tolerance_grows_with_the_largest_index() -> None:
     # A small index keeps the absolute tolerance.
     assert best(0.0, 0.9e-9) == 0
     assert best(0.0, 1.1e-9) == 1
+
+
+def test_the_best_arm_of_every_row() -> None:
+    """In arrays as one by one."""
+    drawn = words(5, np.arange(1600, dtype=np.uint64)).reshape(2, 200, 4) % np.uint64(3)
+    values = drawn[0] + 1e-10 * drawn[1]
+    values[::7, 2] = np.inf
+    values[::11, 0] = -np.inf
+    assert best_arms(values).tolist() == [best_arm(row) for row in values.tolist()]
 
 
 def test_infinity_wins_and_ties_with_infinity_alone() -> None:

@@ -35,21 +35,20 @@ from coopbandits.core import (
     parse_policy,
     populate,
 )
-from coopbandits.core.policies.resilient import LyingMachine
 from coopbandits.core.population import Population
 
-from .fleet import make_agent, one_view
+from .fleet import fields, make_agent, one_view
 
 ESTIMATES = CentredDraw(sigma="estimate")
 LIARS = populate(ResilientUCB(), {Liar(): [0, 5], Liar("swap"): [2]})
 
 
 def test_every_agent_plays_the_policy_of_its_group() -> None:
-    lies = [
-        isinstance(make_agent(LIARS, one_view(agent_id=i)).machine, LyingMachine) for i in range(7)
-    ]
-    assert lies == [True, False, True, False, False, True, False]
-    assert make_agent(LIARS, one_view(agent_id=2)).policy == "liar:attack=swap"
+    agents = [make_agent(LIARS, one_view(agent_id=i)) for i in range(7)]
+    lies = ["none", "raise", "swap"]
+    told = [lies[fields(agent).attack] for agent in agents]
+    assert told == ["raise", "none", "swap", "none", "none", "raise", "none"]
+    assert agents[2].policy == "liar:attack=swap"
 
 
 def test_spellings_are_read_back() -> None:

@@ -185,10 +185,10 @@ def test_what_is_no_part_is_refused(aggregation: Any, index: Any, sentence: str)
 # What a policy says of its parts.
 
 
-RULED = {"exp3-coop", "liar", "fed-ucb"}
-"""What they play is no index on totals, or not on those of rewards as they are."""
+RULED = {"fed-ucb"}
+"""What it plays is no index on totals of rewards as they are."""
 
-TOGETHER = {"dpe2", "gosine", "gse"}
+TOGETHER = {"dpe2", "exp3-coop", "gosine", "gse"}
 """Their parts go with each other alone, and cannot be spelled."""
 
 

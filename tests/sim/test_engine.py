@@ -51,12 +51,12 @@ def test_the_first_without_an_obstacle_plays(
 
 
 def test_names_are_those_of_the_table() -> None:
-    assert engine.NAMES == ("auto", "gpu", "cpu", "teams", "reference")
+    assert engine.NAMES == ("auto", "gpu", "cpu", "reference")
     for name, module in engine.ENGINES:
         assert import_module(module).ENGINE.name == name
     with pytest.raises(
         cb.InputError,
-        match=r"engine 'tpu'.*auto, cpu, gpu, reference, teams",
+        match=r"engine 'tpu'.*auto, cpu, gpu, reference",
     ):
         choose("tpu", task(cb.DDUCB()))
 

@@ -98,7 +98,7 @@ def test_an_index_for_rewards_in_the_unit_interval_is_played_there_alone() -> No
         cb.at_source(cb.Private(1.0, 25), policy)
 
 
-@pytest.mark.parametrize("engine", ["auto", "reference", "teams"])
+@pytest.mark.parametrize("engine", ["auto", "reference", "cpu"])
 @pytest.mark.parametrize("spelled", ["{}", "flood-ucb+{}@0"])
 def test_a_support_that_is_no_interval_is_refused_before_anything_is_played(
     spelled: str, engine: str

@@ -10,7 +10,7 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core.statistic.arm_sums import ArmRegisters
-from coopbandits.sim import cpu, gpu, teams
+from coopbandits.sim import cpu, gpu
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup, recorded_rounds
 
@@ -73,7 +73,6 @@ def test_agents_that_a_class_makes_itself_are_played(policy: Any) -> None:
     assert found.meta["engines"] == ["reference"]
     task = task_of(policy)
     assert cpu.obstacle(task) == gpu.obstacle(task) == " for agents that it makes itself"
-    assert teams.ENGINE.obstacle(task) is not None
 
 
 def test_parts_that_are_not_played_state_no_confidence_and_have_no_source() -> None:

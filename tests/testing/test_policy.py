@@ -47,7 +47,7 @@ from coopbandits.testing.policy import CHECKS
 from coopbandits.testing.world import Trial
 
 from ..core.pairs import covering, turned
-from . import broken, broken_index, broken_post, broken_teams
+from . import broken, broken_index, broken_post
 from .broken_totals import (
     FOUND,
     Certifying,
@@ -192,11 +192,6 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         combine(broken_post.GreedyMixed(), UCB()),
     ),
     "exact totals": (combine(broken_post.NewsOnly(), UCB()),),
-    "team form": (
-        broken_teams.Broken(),
-        broken_teams.StubbornExp3(),
-        broken_teams.ShyExp3(),
-    ),
 }
 
 

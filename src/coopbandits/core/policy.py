@@ -14,11 +14,8 @@ from coopbandits.core.notebook import html_facts
 from coopbandits.core.spelling import Named, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from coopbandits.core.contract import Agent, LocalView
     from coopbandits.core.statistic import Registers, Statistic
-    from coopbandits.core.team import Team
 
 
 @dataclass(frozen=True)
@@ -200,14 +197,6 @@ class Policy(AnyPolicy):
         registers = parts.registers(view.num_arms, view.num_features)
         machine = parts.aggregation.make(view, registers)
         return CooperativeAgent(view, machine, parts.index, self.spelling, parts)
-
-    def make_team(self, views: Sequence[LocalView]) -> Team | None:
-        """Return all agents of one run as a `Team`; None where there is no such form.
-
-        For policies without parts, whose agents have a rule of their own.
-        """
-        del views
-        return None
 
 
 class CentralPolicy(AnyPolicy):

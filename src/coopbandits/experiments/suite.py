@@ -200,7 +200,10 @@ POLICIES = tuple(
     for spelling in (example, *VARIANTS.get(parse_policy(example).name, ()))
 )
 """Every policy of the registry; none of them looks at features. Those that no compiled engine
-plays take part only when they are named: with them a leaderboard would take days."""
+plays take part only when they are named: with them a leaderboard would take days. So do those that
+nobody would choose."""
+
+UNCHOSEN = ("liar",)
 
 CONTEXTUAL = (
     "local-sums*lin-ts", "tree-sums*lin-ts", "flooded-totals*lin-ts", "running-consensus*lin-ts",
@@ -268,10 +271,11 @@ def plays_fast(cell: Cell) -> bool:
     return any(import_module(module).ENGINE.obstacle(task) is None for module in modules)
 
 
-def compiled_policies() -> list[str]:
-    """Return the spellings in `POLICIES` that a fast engine plays where nothing goes wrong."""
+def usual_policies() -> list[str]:
+    """Return the spellings in `POLICIES` that take part unasked."""
     problem, network = make_problem("", _gaussian("1,0")), Network.from_spec("path:2")
-    return [text for text in POLICIES if plays_fast(Cell(problem, network, parse_policy(text), 1))]
+    cells = {text: Cell(problem, network, parse_policy(text), 1) for text in POLICIES}
+    return [text for text, cell in cells.items() if text not in UNCHOSEN and plays_fast(cell)]
 
 
 def at_common(policy: AnyPolicy) -> AnyPolicy | None:
@@ -345,7 +349,7 @@ def _policies(texts: Sequence[str], scenarios: Sequence[Scenario]) -> tuple[str,
     yardsticks = [scenario.yardstick for scenario in scenarios]
     has_features = any(scenario.in_context for scenario in scenarios)
     informed = CONTEXTUAL if has_features else ()
-    spellings = [_spelled(text) for text in texts] or [*compiled_policies(), *informed]
+    spellings = [_spelled(text) for text in texts] or [*usual_policies(), *informed]
     for spelling in spellings:
         if spellings.count(spelling) > 1:
             raise InputError(f"policy {spelling} was given twice; give each once")

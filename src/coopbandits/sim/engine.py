@@ -21,7 +21,6 @@ REFERENCE = "reference"
 ENGINES = (
     (GPU, "coopbandits.sim.gpu"),
     ("cpu", "coopbandits.sim.cpu"),
-    ("teams", "coopbandits.sim.teams"),
     (REFERENCE, "coopbandits.sim.asynchronous"),
     (REFERENCE, "coopbandits.sim.reference"),
 )

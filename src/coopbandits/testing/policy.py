@@ -60,7 +60,6 @@ CHECKS: tuple[Check, ...] = (
     totals.shares_add_up,
     totals.exact_totals,
     forms.compiled_form,
-    forms.team_form,
 )
 """All checks. They run in this order: a later one takes for granted what an earlier one showed."""
 

@@ -101,6 +101,7 @@ AGGREGATIONS = (
 RIVALS = (
     cb.DPE2(), cb.DPE2("bernoulli"), cb.GosInE(), cb.GosInE(blocking=True, constant=1.0),
     cb.GSE(horizon=40, spread=0.05),  # arms go within the horizon
+    cb.Exp3Coop(), cb.Exp3Coop(hop_limit=0, eta=0.3), cb.Exp3Coop(hop_limit=3),
 )  # fmt: skip
 FAULTS = (
     "none", "loss=0.3", "bursts=10..4", "churn=8..4", "one-way=0.4", "redraw=5:0.5", "pairs=2",

@@ -61,6 +61,21 @@ class Generous(PushSum):
         rows.set_scaled(totals, s.me.num_agents / max(s.me.weight, 1e-9), s.mass)
 
 
+@dataclass(frozen=True)
+class Shy(PushSum):
+    """Push-sum of which some agents tell nothing."""
+
+    silent: bool = False
+    name: ClassVar[str] = "shy"
+
+    def plain_functions(self) -> dict[str, Any]:
+        return super().plain_functions() | ({"message": silence} if self.silent else {})
+
+
+def silence(s: Any, link: int, out: Any) -> int:
+    return 0
+
+
 def population(*members: tuple[AnyAggregation, cb.Index, list[int]]) -> Any:
     """Return agents that play the first, but for those that are named."""
     groups: dict[cb.Policy, list[int]] = {
@@ -81,6 +96,9 @@ SETTINGS = population(
     (Generous(kept=3.0, overtaking=True), cb.UCB(), [0, 3]),
     (Generous(guess=5.0), cb.NormalDraw(), [5, 6, 7]),
 )
+LIARS = cb.populate(
+    cb.ResilientUCB(), {cb.Liar(): [0], cb.Liar("swap"): [3, 4], cb.Liar(mean=3.0): [7]}
+)
 COUNTING = population((cb.RunningSums(), cb.NormalDraw(), []), (cb.RunningSums(), cb.UCB(), [0, 7]))
 MORE: dict[str, dict[str, Any]] = {
     "rounds": {"faults": "loss=0.2,crash=0.4@10..30:lost"},
@@ -90,7 +108,9 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.covering(4)
-@pytest.mark.parametrize("policy", [INDICES, SETTINGS, COUNTING], ids=lambda each: each.spelling)
+@pytest.mark.parametrize(
+    "policy", [INDICES, SETTINGS, COUNTING, LIARS], ids=lambda each: each.spelling
+)
 @pytest.mark.parametrize("more", MORE)
 def test_members(policy: cb.Policy, more: str) -> None:
     compare(policy, **MORE[more])
@@ -114,6 +134,10 @@ def test_a_population_of_one_policy_is_that_policy() -> None:
         (
             [(PushSum(), cb.UCB(), []), (Certain(), cb.UCB(), [0])],
             "PushSum.ucb and .*Certain.ucb in one network",
+        ),
+        (
+            [(Shy(), cb.UCB(), []), (Shy(silent=True), cb.UCB(), [0])],
+            "Shy.ucb and .*Shy:silent=true.ucb in one network",
         ),
         ([(PushSum(), cb.UCB(), []), (cb.FloodedTotals(), cb.UCB(), [0])], "no compiled kernel"),
     ],

@@ -4,10 +4,13 @@ A message is [K own means | K own counts], as they are when it is sent; what a n
 counts until it tells more. Of an arm only those neighbours are heard that have pulled it about as
 often as the agent itself. The f largest and f smallest of their means are dropped, so that f liars
 move the average of the others and the own mean no further than an honest neighbour could.
+
+Liars are agents of the same kind that tell something else than they know, and believe nobody.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,12 +19,20 @@ from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import OWN, means_alone
 from coopbandits.core.aggregate.exchange import check_means
 from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
-from coopbandits.core.checks import require_count, require_positive
-from coopbandits.core.errors import InputError
+from coopbandits.core.checks import require_count, require_number, require_positive
+from coopbandits.core.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.statistic import Statistic
+
+
+LIES = ("raise", "swap")
+"""What a liar tells: a bad arm is good, or the two best arms are each other."""
+
+ATTACKS = ("none", *LIES)
+
+RAISE = ATTACKS.index("raise")
 
 
 class TrimmedMeansMachine(FieldMachine):
@@ -53,6 +64,12 @@ class TrimmedMeans(Aggregation):
         f, how many neighbours of an agent may lie.
     kappa : float
         κ, at least 1.
+    attack : {"none", "raise", "swap"}
+        What the agent tells, if not the truth: "raise" that the arm which it finds worst has the
+        mean `mean`, from as many pulls as it has heard of; "swap" exchanges the means of the two
+        arms that it finds best. A liar goes by its own pulls alone.
+    mean : float
+        What "raise" tells.
 
     Notes
     -----
@@ -61,12 +78,16 @@ class TrimmedMeans(Aggregation):
 
     liars: int = 1
     kappa: float = 1.5
+    attack: str = "none"
+    mean: float = 1.0
     name: ClassVar[str] = "trimmed-means"
     totals: ClassVar[bool] = False
     shares: ClassVar[str] = OWN
     shared: ClassVar[str] = "own"
     machine: ClassVar[type[FieldMachine]] = TrimmedMeansMachine
-    derived: ClassVar[tuple[str, ...]] = ("told", "near", "liars", "kappa")
+    derived: ClassVar[tuple[str, ...]] = (
+        "told", "near", "liars", "kappa", "attack", "mean",
+    )  # fmt: skip
     takes_context: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -75,6 +96,9 @@ class TrimmedMeans(Aggregation):
         require_positive("kappa", self.kappa)
         if self.kappa < 1.0:
             raise InputError(f"kappa is {self.kappa:g}; it must be at least 1")
+        if self.attack not in ATTACKS:
+            raise unknown_name("attack", str(self.attack), ATTACKS)
+        require_number("mean", self.mean, "a finite number", -math.inf, math.inf)
 
     def carried(self, asked: Statistic) -> Statistic:
         """Return sums per arm; reject anything else, since only means travel."""
@@ -89,12 +113,15 @@ class TrimmedMeans(Aggregation):
             "near": sizes.links,  # means of the neighbours that are heard of an arm
             "liars": int,
             "kappa": float,
+            "attack": int,
+            "mean": float,
         }
 
     def start(self, s: Any, view: LocalView) -> None:
         """Note the settings."""
         del view
         s.me.liars, s.me.kappa = self.liars, self.kappa
+        s.me.attack, s.me.mean = ATTACKS.index(self.attack), self.mean
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
@@ -103,11 +130,13 @@ class TrimmedMeans(Aggregation):
 
     @staticmethod
     def prepare(s: Any) -> None:
-        """Compute the own means."""
+        """Compute the own means, and make up what is told instead."""
         arms = s.own.size // 2
         rows.copy(s.told, s.own)
         for k in range(arms):
             s.told[k] /= max(1.0, s.own[arms + k])
+        if s.me.attack > 0 and arms > 1:  # with a single arm there is nothing to gain
+            lie(s, arms)
 
     @staticmethod
     def message(s: Any, link: int, out: Vector) -> int:
@@ -128,6 +157,8 @@ class TrimmedMeans(Aggregation):
         arms, liars, kappa = s.own.size // 2, s.me.liars, s.me.kappa
         about[TIME] = max(2.0, rows.total(s.own[arms:]))
         rows.copy(totals, s.own)
+        if s.me.attack > 0:
+            return
         for k in range(arms):
             count, heard = s.own[arms + k], 0
             if count == 0.0:
@@ -142,3 +173,23 @@ class TrimmedMeans(Aggregation):
                 mean = (rows.total(s.near[liars : heard - liars]) + s.own[k] / count) / size
                 credit = 4.0 * count / (4.0 / (size * size) + kappa / size + kappa)
                 totals[k], totals[arms + k] = mean * credit, credit
+
+
+def lie(s: Any, arms: int) -> None:
+    """Tell a bad arm for a good one, or the two best arms for each other."""
+    worst = best = 0
+    for k in range(arms):
+        if s.told[k] < s.told[worst]:
+            worst = k
+        if s.told[k] >= s.told[best]:
+            best = k
+    if s.me.attack == RAISE:
+        s.told[worst] = s.me.mean
+        for link in range(s.heard.shape[0]):
+            s.told[arms + worst] = max(s.told[arms + worst], s.heard[link, arms + worst])
+        return
+    second = 1 if best == 0 else 0
+    for k in range(arms):
+        if k != best and s.told[k] >= s.told[second]:
+            second = k
+    s.told[best], s.told[second] = s.told[second], s.told[best]

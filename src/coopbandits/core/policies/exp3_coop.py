@@ -4,35 +4,44 @@ Rewards need not come from any distribution; all agents meet the same ones in a 
 a list of items (agent, round, arm, loss, K probabilities), passed on up to d hops. What was played
 in round t − d within d hops is known to all there when round t ends, and counts then: an arm's loss
 by the probability that somebody would have played it.
+
+An item is added up as it is heard, in a table with a row for each of the last d + 1 rounds; it is
+kept as it is only as long as it is passed on.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.exchange import all_finite, check_arms
+from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
 from coopbandits.core.aggregate.flooded_pulls import check_keys
+from coopbandits.core.aggregate.neighborhood import arm_of
 from coopbandits.core.checks import require_count, require_positive
-from coopbandits.core.contract import LocalView, State, Vector
-from coopbandits.core.draws import uniform_of, uniforms, word_at, words_of
+from coopbandits.core.contract import Estimate, LocalView, State, Vector
+from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError
-from coopbandits.core.links import Links
-from coopbandits.core.policy import Policy
-from coopbandits.core.ruled import RuledAgent
-from coopbandits.core.team import Arms, Sent, Team
+from coopbandits.core.index import Index
+from coopbandits.core.index.greedy import LOWEST, any_of
+from coopbandits.core.policies.gse import BITS, flag_values
+from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.statistic.arm_sums import counts_of, sums_of
 
 HEADER = 4
 """Values of an item before its probabilities: agent, round, arm, loss."""
 
 LEAST = 2.0**-52
 """An arm that was played has at least this probability, whatever rounding made of it."""
+
+MOST_PULLS = 4
+"""Own pulls of one round that are told, at most; in simulations there is one."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +63,8 @@ class Exp3Coop(Policy):
     Notes
     -----
     Losses are 1 − reward, for rewards in [0, 1]; others count as 0 or 1, whichever is nearer. Knows
-    its own number, who its neighbours are, and the number of the round, common to all. Sends K + 4
-    values for every pull made at most d − 1 hops away.
+    N, its own number, who its neighbours are, and the number of the round, common to all. Sends
+    K + 4 values for every pull made at most d − 1 hops away.
 
     *Differs from the paper*: its η is fixed, and made of the horizon and the independence number of
     the graph; ours takes the round and the neighbourhood in their place unless it is given.
@@ -72,194 +81,275 @@ class Exp3Coop(Policy):
             require_positive("eta", self.eta)
 
     @property
-    def needs_common_round(self) -> bool:
-        """Yes: losses count by their round."""
-        return True
-
-    def make_agent(self, view: LocalView) -> Exp3CoopAgent:
-        """Return a fresh agent."""
-        return Exp3CoopAgent(view, self)
-
-    def make_team(self, views: Sequence[LocalView]) -> Exp3CoopTeam:
-        """Return all agents in arrays."""
-        return Exp3CoopTeam(views, self)
+    def parts(self) -> Parts:
+        """Weights by reported losses, and a draw by these weights."""
+        return Parts(ReportedLosses(self.hop_limit, self.eta), WeightedDraw())
 
 
-class Exp3CoopAgent(RuledAgent):
-    """One agent: logarithms of its weights, and items that have not counted yet."""
+class ReportedLossesMachine(FieldMachine):
+    """An agent that checks items."""
 
-    fields = ("logits", "rounds", "items", "fresh")
-    tables = ("items", "fresh")
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Refuse all but items of rounds so far."""
+        width = self.state.news.shape[1]
+        for j, message in messages.items():
+            size = np.size(message)
+            if np.ndim(message) != 1 or size == 0 or size % width or size > self.most:
+                raise InputError(
+                    f"message from {j} has shape {np.shape(message)}; it must be one vector of "
+                    f"{width} values per pull, of up to {self.most // width} pulls"
+                )
+            if not all_finite(message):
+                raise InputError(f"message from {j} has values that are not finite")
+            items = np.reshape(message, (-1, width))
+            self._check(items, self.state.me.rounds, f"message from {j}")
 
-    def __init__(self, view: LocalView, settings: Exp3Coop) -> None:
-        super().__init__(view, settings.spelling)
-        self.hop_limit, self.eta = settings.hop_limit, settings.eta
-        self.logits = np.zeros(view.num_arms)
-        self.rounds = 0
-        self.items = np.empty((0, HEADER + view.num_arms))  # of rounds that have not counted yet
-        self.fresh = self.items  # those of them to send in this round
-
-    def probabilities(self) -> Vector:
-        """Return what is played with which probability."""
-        return shares_of(self.logits)
-
-    def pick(self, word: int, arms: Sequence[int]) -> int:
-        """Draw an arm."""
-        shares = self.probabilities()[list(arms)]
-        if not shares.any():  # arms that were given up are all there is
-            shares = np.ones(len(arms))
-        sums = np.cumsum(shares)
-        place = np.searchsorted(sums, uniform_of(word_at(word, 0)) * sums[-1], side="right")
-        return arms[min(int(place), len(arms) - 1)]
-
-    def learn(self, arm: int, reward: float) -> None:
-        """Note one own pull."""
-        loss = min(1.0, max(0.0, 1.0 - reward))
-        item = np.concatenate([[self.view.agent_id, self.rounds, arm, loss], self.probabilities()])
-        self.items = np.vstack([self.items, item])
-        self.fresh = np.vstack([self.fresh, item])
-
-    def tell(self, neighbor: int) -> Vector | None:
-        """Return the items of this round, or None."""
-        del neighbor  # all are told the same
-        return self.fresh.flatten() if self.fresh.size and self.hop_limit else None
-
-    def hear(self, messages: Mapping[int, Vector]) -> None:
-        """Take in items not heard before, then let the losses of d rounds ago count."""
-        heard = [self._read(j, message) for j, message in messages.items()]
-        seen = {tuple(key) for key in self.items[:, :2].tolist()}
-        news: list[list[float]] = []
-        for rows in heard:
-            # Items of one key come in one message: only the messages before make it old.
-            new = [row for row in rows.tolist() if self._is_news(row, seen)]
-            seen.update((row[0], row[1]) for row in new)
-            news += new
-        fresh = np.array(news, dtype=np.float64).reshape(-1, self.items.shape[1])
-        self.items = np.vstack([self.items, fresh])
-        self._count(self.items[self.items[:, 1] == self.rounds - self.hop_limit])
-        self.items = self.items[self.items[:, 1] > self.rounds - self.hop_limit]
-        self.fresh = fresh[fresh[:, 1] > self.rounds - self.hop_limit + 1]
-        self.rounds += 1
-
-    def _is_news(self, row: list[float], seen: set[tuple[float, ...]]) -> bool:
-        is_young = row[1] >= self.rounds - self.hop_limit
-        return row[0] != self.view.agent_id and is_young and (row[0], row[1]) not in seen
-
-    def _count(self, items: Vector) -> None:
-        """Move the weights by the losses of one round."""
-        if items.size == 0:
-            return
-        arms, losses = items[:, 2].astype(np.int64), items[:, 3]
-        plays = np.bincount(arms, minlength=self.logits.size)
-        totals = np.bincount(arms, losses, minlength=self.logits.size)
-        reached = np.maximum(LEAST, 1.0 - np.prod(1.0 - items[:, HEADER:], axis=0))
-        played = plays > 0
-        rate = self._rate(len(np.unique(items[:, 0])))
-        self.logits[played] -= rate * totals[played] / plays[played] / reached[played]
-        self.logits -= self.logits.max()
-
-    def _rate(self, agents: int) -> float:
-        if self.eta is not None:
-            return self.eta
-        return float(usual_rate(self.logits.size, self.hop_limit, self.rounds, np.array(agents)))
-
-    def _read(self, sender: int, message: Vector) -> Vector:
-        width = self.items.shape[1]
-        if np.ndim(message) != 1 or np.size(message) % width or not all_finite(message):
+    def _check(self, items: Vector, now: int, source: str) -> None:
+        check_keys(items[:, :2], 0, now, source)
+        check_arms(items[:, 2], self.registers.num_arms, source)
+        strange = items[items[:, 0] >= self.state.me.agents, 0]
+        if strange.size:
             raise InputError(
-                f"message from {sender} has shape {np.shape(message)}; it must be one vector of "
-                f"{width} finite values per pull"
+                f"{source} tells of agent {strange[0]:g}; agents are numbered 0 to "
+                f"{self.state.me.agents - 1}"
             )
-        rows = np.reshape(message, (-1, width))
-        self._check(rows, self.rounds, f"message from {sender}")
-        return rows
-
-    def _check(self, rows: Vector, now: int, source: str) -> None:
-        check_keys(rows[:, :2], 0, now, source)
-        check_arms(rows[:, 2], self.view.num_arms, source)
-        shares = rows[:, HEADER - 1 :]
+        shares = items[:, HEADER - 1 :]
         if not ((shares >= 0.0) & (shares <= 1.0)).all():
             raise InputError(
                 f"{source} has losses and probabilities {shares.tolist()}; they lie in 0 to 1"
             )
 
     def check_state(self, values: State) -> None:
-        """Refuse items that no agent can have heard."""
-        super().check_state(values)
+        """Refuse weights and reports that no agent can hold."""
         require_count("state field rounds", values["rounds"], least=0)
-        for name in self.tables:
-            self._check(values[name], values["rounds"], f"state field {name}")
+        require_count("state field num_news", values["num_news"], least=0)
+        news, num_news = values["news"], values["num_news"]
+        if num_news > len(news):
+            raise InputError(
+                f"state field num_news is {num_news}; an agent passes on up to {len(news)} items"
+            )
+        self._check(news[:num_news], values["rounds"], "state field news")
+        if values["logits"].max() != 0.0:
+            raise InputError(
+                f"state field logits is {values['logits'].tolist()}; the largest of them is 0"
+            )
+        plays, losses, missed = values["plays"], values["losses"], values["missed"]
+        is_possible = (losses >= 0.0) & (losses <= plays) & (missed >= 0.0) & (missed <= 1.0)
+        if not is_possible.all() or (values["heard"] < 0).any():
+            raise InputError(
+                f"state fields plays {plays.tolist()}, losses {losses.tolist()}, missed "
+                f"{missed.tolist()} and heard {values['heard'].tolist()} do not go together; a "
+                "loss lies in 0 to 1, and so does the probability to miss an arm"
+            )
+        if ((values["seen"] < 0) | (values["seen"] >= 2**BITS)).any():
+            raise InputError(
+                f"state field seen is {values['seen'].tolist()}; it holds {BITS} bits a value"
+            )
 
 
-class Exp3CoopTeam(Team):
-    """All agents in arrays: who is near hears of a pull in time to count it, so nothing is sent."""
+@dataclass(frozen=True)
+class ReportedLosses(Aggregation):
+    """The logarithms of an agent's weights, and what was reported of the last d + 1 rounds."""
 
-    def __init__(self, views: Sequence[LocalView], settings: Exp3Coop) -> None:
-        self.hop_limit, self.eta = settings.hop_limit, settings.eta
-        links = Links(views)
-        balls = links.within(self.hop_limit)
-        self.near, self.sizes = np.concatenate(balls), np.array([len(ball) for ball in balls])
-        self.starts = np.cumsum([0, *self.sizes[:-1]])
-        self.degrees = links.degrees if self.hop_limit else np.zeros_like(links.degrees)
-        # How many items agents send in round 0, 1, …: their own, and those of one hop more each.
-        self.items = [
-            self.degrees * [len(ball) for ball in links.within(hops)]
-            for hops in range(max(1, self.hop_limit))
-        ]
-        self.logits = np.zeros((len(views), views[0].num_arms))
-        self.rows, self.rounds = np.arange(len(views)), 0
-        self.waiting: deque[tuple[Vector, Vector, Vector]] = deque()  # what has not counted yet
+    hop_limit: int = 1
+    eta: float | None = None
+    name: ClassVar[str] = "reported-losses"
+    counts_pulls: ClassVar[bool] = False
+    needs_common_round: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
+    machine: ClassVar[type[FieldMachine]] = ReportedLossesMachine
+    derived: ClassVar[tuple[str, ...]] = ("shares", "agent", "agents", "eta")
 
-    def choose(self, words: NDArray[np.uint64]) -> Arms:
-        """Draw an arm each."""
-        self.shares = shares_of(self.logits)
-        sums = np.cumsum(self.shares, axis=1)
-        drawn = uniforms(words_of(words, np.zeros_like(words)))[:, None] * sums[:, -1:]
-        found: Arms = np.minimum((sums <= drawn).sum(axis=1), sums.shape[1] - 1)
-        return found
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return weights, sums of what was reported by round and arm, and items to pass on.
 
-    def learn(self, arms: Arms, rewards: NDArray[np.float64]) -> None:
-        """Note who played what, and what it lost."""
-        plays = np.zeros_like(self.logits)
-        plays[self.rows, arms] = 1.0
-        losses = np.clip(1.0 - rewards, 0.0, 1.0)
-        self.waiting.append((plays, plays * losses[:, None], self.shares))
+        Round t has its place in row t mod d + 1. Passed on at once are, at most, items of every
+        agent from d − 1 rounds, and own pulls.
+        """
+        kept, arms = self.hop_limit + 1, sizes.arms
+        others = sizes.agents * max(0, self.hop_limit - 1)
+        return {
+            "logits": arms,
+            "rounds": int,
+            "plays": (kept, arms),
+            "losses": (kept, arms),
+            "missed": (kept, arms),  # with which probability nobody plays an arm
+            "heard": whole(kept),  # of how many agents
+            "seen": whole(kept, flag_values(sizes.agents)),  # and of which, as bits
+            "news": (others + MOST_PULLS if self.hop_limit else 0, HEADER + arms),
+            "num_news": int,
+            "shares": arms,  # the own probabilities
+            "agent": int,
+            "agents": int,
+            "eta": float,
+        }
 
-    def exchange(self) -> Sent:
-        """Let the losses of d rounds ago count."""
-        if len(self.waiting) > self.hop_limit:
-            self._count(*self.waiting.popleft())
-        items = self.items[min(self.rounds, len(self.items) - 1)]
-        self.rounds += 1
-        return Sent(self.degrees, items * (HEADER + self.logits.shape[1]))
+    def message_width(self, sizes: Sizes) -> int:
+        """Return the size of all items that may be passed on at once."""
+        most, width = self.fields(sizes)["news"]
+        return int(most * width)
 
-    def _count(self, plays: Vector, losses: Vector, shares: Vector) -> None:
-        """Move all weights by the losses of one round."""
-        played = self._near(np.add, plays)
-        reached = np.maximum(LEAST, 1.0 - self._near(np.multiply, 1.0 - shares))
-        loss = self._near(np.add, losses) / np.maximum(1.0, played) / reached
-        self.logits -= np.where(played > 0.0, self._rates()[:, None] * loss, 0.0)
-        self.logits -= self.logits.max(axis=1, keepdims=True)
+    def start(self, s: Any, view: LocalView) -> None:
+        """Note the settings; nobody has played anything."""
+        s.missed[:] = 1.0
+        s.me.agent, s.me.agents = view.agent_id, told_agents(view, "exp3-coop")
+        s.me.eta = 0.0 if self.eta is None else self.eta
 
-    def _near(self, how: np.ufunc, values: Vector) -> Vector:
-        """Return what every agent makes of the rows of all within d hops."""
-        found: Vector = how.reduceat(values[self.near], self.starts, axis=0)
-        return found
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Report one own pull."""
+        arm, arms = arm_of(pull, s.logits.size), s.logits.size
+        total = 0.0
+        for k in range(arms):
+            s.shares[k] = math.exp(s.logits[k])
+            total += s.shares[k]
+        rows.scale(s.shares, 1.0 / total)
+        loss = min(1.0, max(0.0, 1.0 - pull[arm]))
+        place = s.me.rounds % s.heard.size
+        add_up(s, place, arm, loss, s.shares)
+        mark(s, place, s.me.agent)
+        if s.me.num_news < s.news.shape[0]:
+            item = s.news[s.me.num_news]
+            item[0], item[1], item[2], item[3] = s.me.agent, s.me.rounds, arm, loss
+            rows.copy(item[HEADER:], s.shares)
+            s.me.num_news += 1
 
-    def _rates(self) -> Vector:
-        if self.eta is not None:
-            return np.full(self.rows.size, self.eta)
-        return usual_rate(self.logits.shape[1], self.hop_limit, self.rounds, self.sizes)
+    @staticmethod
+    def message(s: Any, link: int, out: Vector) -> int:
+        """Write the items of this round; stay silent if there are none."""
+        width = s.news.shape[1]
+        for item in range(s.me.num_news):
+            rows.copy(out[item * width : (item + 1) * width], s.news[item])
+        return int(s.me.num_news * width)
+
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        """Take in items not heard before, then let the losses of d rounds ago count."""
+        width = s.news.shape[1]
+        s.me.num_news = 0
+        for link in range(lengths.size):
+            items = lengths[link] // width
+            # Items of one agent and round come in one message: only the messages before make
+            # them old.
+            for item in range(items):
+                take_in(s, inbox[link, item * width : (item + 1) * width])
+            for item in range(items):
+                agent, now = int(inbox[link, item * width]), int(inbox[link, item * width + 1])
+                if is_young(s, agent, now):
+                    mark(s, now % s.heard.size, agent)
+        count_losses(s, (s.me.rounds + 1) % s.heard.size)
+        s.me.rounds += 1
+
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write the logarithms of weights, as sums of one pull each."""
+        rows.copy(sums_of(totals), s.logits)
+        rows.fill(counts_of(totals), 1.0)
 
 
-def shares_of(logits: Vector) -> Vector:
-    """Return what is played with which probability, by the logarithms of weights."""
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    found: Vector = weights / weights.sum(axis=-1, keepdims=True)
-    return found
+def is_young(s: Any, agent: int, made: int) -> bool:
+    """Return whether an item is another agent's, of a round that has not counted yet."""
+    return bool(agent != s.me.agent and made > s.me.rounds - s.heard.size)
 
 
-def usual_rate(arms: int, hops: int, rounds: int, agents: NDArray[np.int64]) -> Vector:
-    """Return η after so many rounds, where so many agents are heard."""
-    found: Vector = np.sqrt(math.log(arms) / ((rounds + 1) * (hops + 1 + arms / agents)))
-    return found
+def take_in(s: Any, item: Any) -> None:
+    """Add up an item that is news, and put it down for the neighbours if they may need it."""
+    agent, made = int(item[0]), int(item[1])
+    place = made % s.heard.size
+    if not is_young(s, agent, made) or is_marked(s, place, agent):
+        return
+    add_up(s, place, int(item[2]), item[3], item[HEADER:])
+    # In the next round it is a hop further, and one round older when it arrives.
+    if made > s.me.rounds + 2 - s.heard.size and s.me.num_news < s.news.shape[0]:
+        rows.copy(s.news[s.me.num_news], item)
+        s.me.num_news += 1
+
+
+def add_up(s: Any, place: int, arm: int, loss: float, shares: Any) -> None:
+    """Add what was played with which probabilities to what is known of its round."""
+    s.plays[place, arm] += 1.0
+    s.losses[place, arm] += loss
+    for k in range(s.logits.size):
+        s.missed[place, k] *= 1.0 - shares[k]
+
+
+def is_marked(s: Any, place: int, agent: int) -> bool:
+    """Return whether an agent was heard of in a round."""
+    return bool((s.seen[place, agent // BITS] >> (agent % BITS)) & 1 == 1)
+
+
+def mark(s: Any, place: int, agent: int) -> None:
+    """Note that an agent was heard of in a round."""
+    if not is_marked(s, place, agent):
+        s.seen[place, agent // BITS] |= 1 << (agent % BITS)
+        s.heard[place] += 1
+
+
+def count_losses(s: Any, place: int) -> None:
+    """Move the weights by the losses of one round, and make room for another."""
+    arms, highest = s.logits.size, -math.inf
+    if s.heard[place] > 0:
+        rate = rate_of(s, s.heard[place])
+        for k in range(arms):
+            plays = s.plays[place, k]
+            if plays > 0.0:
+                reached = max(LEAST, 1.0 - s.missed[place, k])
+                s.logits[k] -= rate * s.losses[place, k] / plays / reached
+            highest = max(highest, s.logits[k])
+        for k in range(arms):
+            s.logits[k] -= highest
+    rows.fill(s.plays[place], 0.0)
+    rows.fill(s.losses[place], 0.0)
+    rows.fill(s.missed[place], 1.0)
+    rows.fill(s.seen[place], 0)
+    s.heard[place] = 0
+
+
+def rate_of(s: Any, agents: int) -> float:
+    """Return η in this round, where so many agents were heard of."""
+    if s.me.eta > 0.0:
+        return float(s.me.eta)
+    arms, kept = s.logits.size, s.heard.size
+    return math.sqrt(math.log(arms) / ((s.me.rounds + 1) * (kept + arms / agents)))
+
+
+@dataclass(frozen=True)
+class WeightedDraw(Index):
+    """An arm drawn by weights, whose logarithms are told as means."""
+
+    name: ClassVar[str] = "weighted-draw"
+    prepare_reads: ClassVar[str] = "arms"
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
+        """Find the largest logarithm, against which weights are taken."""
+        scratch[0] = -math.inf
+        for k in range(len(estimate.sums)):
+            scratch[0] = max(scratch[0], logit_of(k, estimate))
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
+        """Return the weight."""
+        return math.exp(logit_of(arm, estimate) - scratch[0])
+
+    @staticmethod
+    def pick(values: Any, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> int:
+        """Draw an arm; any of them where those that were given up are all there is."""
+        uniform, total, reached, arm = uniform_of(word_at(word, 0)), 0.0, 0.0, 0
+        for k in range(len(values)):
+            total += max(0.0, values[k])
+        if total == 0.0:
+            return any_of(values, uniform, LOWEST)
+        for k in range(len(values)):
+            if values[k] > 0.0:
+                arm = k
+                reached += values[k]
+                if reached > uniform * total:
+                    break
+        return arm
+
+
+def logit_of(arm: int, estimate: Estimate) -> float:
+    """Return the logarithm of a weight; open pulls are further pulls that showed the same."""
+    return float(estimate.sums[arm] / max(1.0, estimate.counts[arm]))

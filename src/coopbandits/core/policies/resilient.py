@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.trimmed_means import TrimmedMeans, TrimmedMeansMachine
-from coopbandits.core.checks import require_number
-from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.aggregate.trimmed_means import LIES, TrimmedMeans
 from coopbandits.core.errors import unknown_name
 from coopbandits.core.index import UCB
 from coopbandits.core.policy import Parts, Policy
-from coopbandits.core.statistic import ArmSums
-
-if TYPE_CHECKING:
-    from coopbandits.core.contract import Estimate, LocalView, Vector
-
-ATTACKS = ("raise", "swap")
-"""What a liar tells: a bad arm is good, or the two best arms are each other."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +59,8 @@ class Liar(Policy):
 
     Notes
     -----
-    It sends what agents of `trimmed-means` send, so give it to some agents of a population,
-    ``resilient-ucb+liar@0``. Knows who its neighbours are. The attacks are ours.
+    Its aggregation is that of those it lies to, with an `attack`, so give it to some agents of a
+    population, ``resilient-ucb+liar@0``. Knows who its neighbours are. The attacks are ours.
     """
 
     attack: str = "raise"
@@ -80,42 +68,12 @@ class Liar(Policy):
     name: ClassVar[str] = "liar"
 
     def __post_init__(self) -> None:
-        """Refuse an unknown attack, and a mean that is no number."""
-        if self.attack not in ATTACKS:
-            raise unknown_name("attack", str(self.attack), ATTACKS)
-        require_number("mean", self.mean, "a finite number", -math.inf, math.inf)
+        """Refuse an attack that is none; the parts check the mean."""
+        if self.attack not in LIES:
+            raise unknown_name("attack", str(self.attack), LIES)
+        super().__post_init__()
 
-    def make_agent(self, view: LocalView) -> CooperativeAgent:
-        """Return a fresh liar."""
-        machine = LyingMachine(self, view)
-        return CooperativeAgent(view, machine, UCB(8.0), self.spelling)
-
-
-class LyingMachine(TrimmedMeansMachine):
-    """Believes nobody, and tells something else than it knows."""
-
-    def __init__(self, settings: Liar, view: LocalView) -> None:
-        super().__init__(TrimmedMeans(), view, ArmSums().registers(view.num_arms))
-        self.attack, self.claim = settings.attack, settings.mean
-
-    def estimate(self) -> Estimate:
-        """Return the own totals."""
-        own = self.state.own.copy()
-        time = max(2.0, float(self.registers.version(own)))
-        return self.registers.read(own, time=time, num_agents=1.0)
-
-    def outgoing(self, neighbor: int) -> Vector | None:
-        """Return means and counts, of which some are made up."""
-        message = super().outgoing(neighbor)
-        if message is None or message.size < 4:  # with a single arm there is nothing to gain
-            return message
-        means, counts = message[: message.size // 2], message[message.size // 2 :]
-        order = np.argsort(means, kind="stable")
-        if self.attack == "swap":
-            means[order[-2:]] = means[order[:-3:-1]]
-            return message
-        worst = int(order[0])
-        means[worst] = self.claim
-        told = self.state.heard[:, counts.size + worst]
-        counts[worst] = max(float(counts[worst]), float(told.max(initial=0.0)))
-        return message
+    @property
+    def parts(self) -> Parts:
+        """Lies about means × UCB."""
+        return Parts(TrimmedMeans(attack=self.attack, mean=self.mean), UCB(8.0))

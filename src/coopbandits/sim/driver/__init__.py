@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import Parts
+from coopbandits.core.policy import AnyPolicy, Parts
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError
 from coopbandits.sim.cpu.fault_chunks import FaultReader, LinkTable, link_table
@@ -68,15 +68,21 @@ def obstacle(task: Task) -> str:
         return f" for statistic {statistic.spelling}"
     form = form_of(first, task)
     for other in others:
-        same_kind = type(aggregation_of(other)) is type(spec)
+        same_functions = _functions_of(other) == _functions_of(first)
         same_statistic = other.parts and other.parts.statistic == statistic
-        if not (same_kind and same_statistic and form_of(other, task) == form):
+        if not (same_functions and same_statistic and form_of(other, task) == form):
             return f" for {first.spelling} and {other.spelling} in one network"
     try:
         compiled_step(spec, form.layout, form.decay)
     except CannotCompileError as error:
         return f", since numba cannot compile aggregation {spec.spelling} ({error})"
     return ""
+
+
+def _functions_of(policy: AnyPolicy) -> tuple[type, Any]:
+    """Return what is compiled of a policy's aggregation: its settings may ask for functions."""
+    spec = aggregation_of(policy)
+    return type(spec), spec and spec.plain_functions()
 
 
 def play_fields(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
