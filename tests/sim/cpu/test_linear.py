@@ -69,8 +69,7 @@ def test_trees_under_faults() -> None:
 def test_spans_and_threads_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     policy, problem = parse_policy("flooded-totals*lin-ts"), PROBLEMS["sphere"]
     whole = simulate(problem, CYCLE, policy, 40, 3, threads=1)
-    for module in ("linear", "linear_tree"):
-        monkeypatch.setattr(f"coopbandits.sim.cpu.{module}.SPAN_PULLS", 50)
+    monkeypatch.setattr(linear, "SPAN_PULLS", 50)
     assert np.array_equal(whole.regret, simulate(problem, CYCLE, policy, 40, 3).regret)
 
 
