@@ -93,6 +93,7 @@ def test_what_is_sent_settles(graph: str, monkeypatch: pytest.MonkeyPatch) -> No
             {"faults": "loss=0.1"},
             "loss=0.1",
         ),
+        ("flood-ts", {}, "centred-draw"),
     ],
 )
 def test_what_has_no_kernel_is_said(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 import numba
-from numba.core import event
 
 from coopbandits.core.aggregate import (
     CentralTotals,
@@ -31,6 +29,7 @@ from coopbandits.sim.cpu.choices import (
     compiled_choice,
     declares_bonus,
 )
+from coopbandits.sim.cpu.compiling import listening
 from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.linear import excess as linear_excess
@@ -197,26 +196,20 @@ def threads(number: int | None) -> Iterator[None]:
     before = numba.get_num_threads()
     numba.set_num_threads(number or most)
     try:
-        with event.install_listener("numba:compile", CompilationNote()):
+        with listening(_tell):
             yield
     finally:
         numba.set_num_threads(before)
 
 
-class CompilationNote(event.Listener):
-    """Prints one note when numba compiles a kernel, so that nobody takes the wait for a hang."""
+_told: list[str] = []
 
-    told = False
 
-    def on_start(self, event: Any) -> None:
-        """Print the note, the first time only."""
-        del event
-        if not CompilationNote.told:
-            CompilationNote.told = True
-            note("compiling the CPU engine for this policy, which takes about 10 s, once")
-
-    def on_end(self, event: Any) -> None:
-        """Stay silent."""
+def _tell() -> None:
+    """Note that a kernel is compiled, once, so that nobody takes the wait for a hang."""
+    if not _told:
+        _told.append("compiling the CPU engine for this policy, which takes about 10 s, once")
+        note(_told[0])
 
 
 class CPUEngine:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbandits.sim.cpu.inner import alone
+from coopbandits.sim.cpu.compiling import alone
 
 ONE, TWO, THREE, FOUR, FIVE = (np.uintp(number) for number in range(1, 6))
 

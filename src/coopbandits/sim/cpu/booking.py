@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.compiling import inner
 from coopbandits.sim.cpu.leaves import (
     reward_from_variate,
     segment_of,

@@ -12,9 +12,8 @@ from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
 from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.compiling import for_threads, inner
 from coopbandits.sim.cpu.fault_chunks import FaultReader
-from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
@@ -24,6 +23,7 @@ from coopbandits.sim.cpu.leaves import (
     word_at,
 )
 from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.threads import launch
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -64,7 +64,7 @@ def play_rounds(
     launch(_play_run, totals.shape[0], (span, rule, numbers, ageing), own)
 
 
-@inner(allocates=True)
+@for_threads(allocates=True)
 def _play_run(
     _run: int, span: Any, rule: Any, numbers: Any, ageing: Any, world: Any, tally: Any, fresh: Any,
     totals: Any, history: Any, memory: Any, acts: Any,

@@ -19,7 +19,7 @@ from numba import carray
 
 from coopbandits.core.contract import Estimate
 from coopbandits.core.statistic.linear import Model
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.compiling import inner
 from coopbandits.sim.cpu.leaves import best_arm, word_at
 
 FACTOR, TIME, AGENTS, AHEAD = range(4)

@@ -25,10 +25,8 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba import cfunc, types
-from numba.core.errors import NumbaError, TypingError, UnsupportedBytecodeError
-from numba.extending import intrinsic, overload
+from numba import cfunc, errors, types
+from numba.extending import overload
 
 from coopbandits.core import choice, draws
 from coopbandits.core.contract import Vector
@@ -37,8 +35,8 @@ from coopbandits.core.recommend import leader
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu import choice_forms, leaves
 from coopbandits.sim.cpu.choice_forms import best_of
+from coopbandits.sim.cpu.compiling import alone, calling, inner, no_collections
 from coopbandits.sim.cpu.guards import checked_value, guarded
-from coopbandits.sim.cpu.inner import alone, inner, no_collections
 from coopbandits.sim.digest import digest, names_in
 
 _FLOATS = types.CPointer(types.float64)
@@ -47,6 +45,9 @@ SIGNATURE = _WHOLE(
     _FLOATS, _WHOLE, _FLOATS, _WHOLE, types.CPointer(types.uint64), _WHOLE, _FLOATS, _WHOLE,
     _FLOATS, _FLOATS, types.CPointer(types.int64), _WHOLE, _WHOLE, _WHOLE, _WHOLE,
 )  # fmt: skip
+choose = calling(SIGNATURE)
+"""Calls the choice at an address for agents `start` … `end` − 1; see `choice_forms`."""
+
 _EXPLORATIONS = _WHOLE(_FLOATS, _WHOLE, types.float64, _FLOATS, _FLOATS, _FLOATS)
 _POINTER = ctypes.POINTER(ctypes.c_double)
 
@@ -188,7 +189,10 @@ def filed(
         try:
             with file_lock(), no_collections():
                 _made[key] = Compiled(cfunc(signature, cache=True, error_model="numpy")(made))
-        except (NumbaError, UnsupportedBytecodeError) as error:  # the second is none of the first
+        except (
+            errors.NumbaError,
+            errors.UnsupportedBytecodeError,
+        ) as error:  # the second is none of the first
             raise CannotCompileError(first_line(error)) from error
     return _made[key]
 
@@ -352,36 +356,3 @@ def file_lock() -> Iterator[None]:
             file = stack.enter_context((folder / "choices.lock").open("w"))
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-@intrinsic
-def choose(
-    typing: Any, address: Any, rows: Any, row_stride: Any, contexts: Any, context_stride: Any,
-    keys: Any, pull: Any, numbers: Any, numbers_stride: Any, memory: Any, scratch: Any, arms: Any,
-    start: Any, end: Any, num_arms: Any, num_squares: Any,
-) -> Any:  # fmt: skip
-    """Call the choice at an address for agents start … end − 1; arrays are contiguous."""
-    del typing
-    expected = {rows: types.float64, contexts: types.float64, keys: types.uint64}
-    expected |= {numbers: types.float64, memory: types.float64, scratch: types.float64}
-    expected |= {arms: types.int64}
-    for array, kind in expected.items():
-        if array.dtype != kind or array.layout != "C":  # only addresses are handed on
-            raise TypingError(f"an array of {kind} in C order is needed, not {array}")
-    signature = types.int64(
-        types.int64, rows, _WHOLE, contexts, _WHOLE, keys, _WHOLE, numbers, _WHOLE, memory, scratch,
-        arms, _WHOLE, _WHOLE, _WHOLE, _WHOLE,
-    )  # fmt: skip
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        given, kinds = [], []
-        for value, kind in zip(args[1:], sig.args[1:], strict=True):
-            is_array = isinstance(kind, types.Array)
-            if is_array:
-                value = context.make_array(kind)(context, builder, value).data
-            given.append(value)
-            kinds.append(value.type)
-        function = ir.FunctionType(ir.IntType(64), kinds)
-        return builder.call(builder.inttoptr(args[0], function.as_pointer()), given)
-
-    return signature, generate

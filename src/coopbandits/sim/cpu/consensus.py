@@ -15,11 +15,10 @@ from coopbandits.sim.cpu.averaging import average
 from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
-from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.launch import launch_rounds
+from coopbandits.sim.cpu.compiling import for_threads
 from coopbandits.sim.cpu.leaves import count_up_to
-from coopbandits.sim.cpu.parallel import share_of
 from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.threads import launch_rounds, share_of
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -69,7 +68,7 @@ def play_rounds(
     launch_rounds(_play, mixed.shape[0] * parts, span.rounds, at_once, given, own, parts)
 
 
-@inner(allocates=True)
+@for_threads(allocates=True)
 def _play(
     task: int, first: int, stop: int, parts: int, span: Any, indptr: Any, indices: Any,
     weights: Any, rule: Any, numbers: Any, world: Any, tally: Any, fresh: Any, mixed: Any,

@@ -26,9 +26,8 @@ from coopbandits.sim.cpu.ageing import end_span, most_rounds
 from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.compiling import for_threads, inner
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
-from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.launch import launch_rounds
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
@@ -39,8 +38,8 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.parallel import share_of
 from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.threads import launch_rounds, share_of
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
 
@@ -207,7 +206,7 @@ def play_rounds(
     launch_rounds(_play, world.reward_keys.shape[0] * parts, steps, at_once, given)
 
 
-@inner(allocates=True)
+@for_threads(allocates=True)
 def _play(
     task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, all_fresh: Any,
     log: Any, fleet: Any, all_counts: Any, faults: Any, links: Any, rule: Any, numbers: Any,

@@ -21,8 +21,7 @@ from coopbandits.sim.cpu.balls import Balls, find_balls
 from coopbandits.sim.cpu.booking import charge, enter, keep_worst
 from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
-from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.launch import launch_rounds
+from coopbandits.sim.cpu.compiling import for_threads, inner
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
@@ -31,8 +30,8 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.parallel import share_of
 from coopbandits.sim.cpu.runs import Runs
+from coopbandits.sim.cpu.threads import launch_rounds, share_of
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
 
@@ -140,7 +139,7 @@ def play_rounds(
     launch_rounds(_play, totals.shape[0] * parts, span.rounds, at_once, given, own, parts)
 
 
-@inner(allocates=True)
+@for_threads(allocates=True)
 def _play(
     task: int, first: int, stop: int, parts: int, span: Any, starts: Any, members: Any, rule: Any,
     numbers: Any, world: Any, tally: Any, fresh: Any, known: Any, told_arms: Any,

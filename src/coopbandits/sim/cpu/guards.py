@@ -16,7 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from coopbandits.sim.cpu.inner import alone
+from coopbandits.sim.cpu.compiling import alone
 
 _ONE = (
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1",

@@ -13,17 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
-from numba.core.errors import TypingError
-from numba.extending import intrinsic
 
 from coopbandits.core import draws, rows
 from coopbandits.core.contract import Vector
 from coopbandits.core.statistic.arm_sums import counts_of, sums_of
 from coopbandits.problems import rewards
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.compiling import calling, inner, rarely, seldom
 
 kernel = partial(njit, cache=True, no_cfunc_wrapper=True)
 """As `njit`, for functions that Python calls; what C would need takes time to compile."""
@@ -80,24 +76,6 @@ def uniform(word: Any) -> float:
     return (np.float64(word >> _TWELVE) + 0.5) * 2.0**-52
 
 
-@intrinsic
-def rarely(typing: Any) -> Any:
-    """Mark a branch that is seldom taken, and dear.
-
-    Without it the compiler may compute both branches for several arms at once and throw one away,
-    and whether it does depends on what else was compiled before. An empty instruction that it must
-    not move keeps the branch a branch.
-    """
-    del typing
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        del sig, args
-        builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], side_effect=True)
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
 @inner(forceinline=True)
 def normal(word: Any, cubics: Any) -> float:
     """Return one standard normal."""
@@ -143,48 +121,18 @@ def variate(is_normal: bool, word: Any, cubics: Any) -> float:
     return normal(word, cubics) if is_normal else uniform(word)
 
 
-@intrinsic
-def _pay_at(typing: Any, address: Any, table: Any, arm: Any, variate: Any) -> Any:
-    """Call the reward function at an address; NaN where it raised. See `own_rewards`."""
-    del typing, address, arm, variate
-    if table.dtype != types.float64 or table.layout != "C":  # only an address is handed on
-        raise TypingError(f"a table of floats in C order is needed, not {table}")
+_FLOATS = types.CPointer(types.float64)
+REWARD = types.float64(_FLOATS, types.int64, types.float64)
+"""The signature of a reward function; see `own_rewards`."""
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        whole, double = ir.IntType(64), ir.DoubleType()
-        rows = context.make_array(sig.args[1])(context, builder, args[1])
-        width = builder.extract_value(rows.shape, 1)
-        row = builder.gep(rows.data, [builder.mul(args[2], width)])
-        paid = cgutils.alloca_once(builder, double)
-        given = [row, width, args[3], paid]
-        function = ir.FunctionType(whole, [value.type for value in given])
-        done = builder.call(builder.inttoptr(args[0], function.as_pointer()), given)
-        raised = builder.icmp_signed("==", done, whole(0))
-        return builder.select(raised, double(math.nan), builder.load(paid))
-
-    return types.float64(types.int64, table, types.int64, types.float64), generate
-
-
-@intrinsic
-def _seldom(typing: Any, flag: Any) -> Any:
-    """Return the flag, and let the compiler lay out code for where it is false."""
-    del typing, flag
-
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        del context, sig
-        bit = ir.IntType(1)
-        function = ir.FunctionType(bit, [bit, bit])
-        expect = builder.module.declare_intrinsic("llvm.expect", [bit], function)
-        return builder.call(expect, [args[0], bit(0)])
-
-    return types.boolean(types.boolean), generate
+_pay = calling(REWARD)
 
 
 @inner(forceinline=True)
 def reward_from_variate(form_kind: int, table: Any, arm: Any, variate: float) -> float:
     """Return the reward of one pull; a kind that none of ours has is a function's address."""
-    if _seldom(form_kind > rewards.OWN):
-        return _pay_at(form_kind, table, np.int64(arm), variate)
+    if seldom(form_kind > rewards.OWN):
+        return _pay(form_kind, table[arm], table.shape[1], variate)
     return _tabulated(form_kind, table, arm, variate)
 
 

@@ -21,9 +21,8 @@ from coopbandits.problems import GaussianBandit
 from coopbandits.sim.cpu.balls import Balls, find_balls
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
+from coopbandits.sim.cpu.compiling import for_threads, inner
 from coopbandits.sim.cpu.flood import play_together
-from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import count_up_to, variate, word_at
 from coopbandits.sim.cpu.linear_scene import (
     LinearRuns,
@@ -33,6 +32,7 @@ from coopbandits.sim.cpu.linear_scene import (
     note_regrets,
     write_pull,
 )
+from coopbandits.sim.cpu.threads import launch
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.setup import Setup
@@ -122,7 +122,7 @@ def play_rounds(
     launch(_play_run, rows.shape[0], given)
 
 
-@inner(allocates=True)
+@for_threads(allocates=True)
 def _play_run(
     run: int, world: Any, span: Any, tally: Any, scene: Any, all_rows: Any, all_known: Any,
     all_recent: Any, starts: Any, members: Any, address: int, numbers: Any, memory: Any,

@@ -16,7 +16,7 @@ from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.sim.cpu.booking import keep_worst
 from coopbandits.sim.cpu.choice_forms import MEMORY, TROUBLE
 from coopbandits.sim.cpu.choices import compiled_linear_choice
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.compiling import inner
 from coopbandits.sim.cpu.leaves import normal, uniform, word_at
 from coopbandits.sim.cpu.runs import TROUBLES, Rule, index_numbers
 from coopbandits.sim.cpu.world import make_tally, make_world, write_record

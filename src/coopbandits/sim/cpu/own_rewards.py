@@ -1,29 +1,30 @@
 """A problem's own reward function, compiled from the very source that the reference engine calls.
 
 Kernels are compiled once for all problems. In the place of a form's kind they are handed the
-address of a C function, which reads one row of numbers and writes down the reward. It is filed as
-choices are, under a digest of all code and constants it is made of.
+address of a C function, which reads one row of numbers and returns the reward, NaN where it raised.
+It is filed as choices are, under a digest of all code and constants it is made of.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from numba import carray, types
+from numba import carray
 
 from coopbandits.problems import Problem
 from coopbandits.sim.cpu.choices import CannotCompileError, filed
-
-_FLOATS = types.CPointer(types.float64)
-_SIGNATURE = types.int64(_FLOATS, types.int64, types.float64, _FLOATS)
+from coopbandits.sim.cpu.leaves import REWARD
 
 reward: Any = None  # the place of the problem's own
 
 
 def _paying(digest: str) -> Any:
-    def pay(row_at: Any, width: int, variate: float, paid_at: Any) -> int:
-        carray(paid_at, 1)[0] = reward(carray(row_at, width), variate)
-        return len(digest)  # where the function raised, 0 comes back instead
+    def pay(row_at: Any, width: int, variate: float) -> float:
+        try:
+            return float(reward(carray(row_at, width), variate)) if len(digest) > 0 else math.nan
+        except Exception:
+            return math.nan
 
     return pay
 
@@ -33,7 +34,7 @@ def form_kind(problem: Problem) -> int:
     own = problem.reward_function()
     if own is None:
         return problem.kernel_form().kind
-    return filed(type(problem).__name__, _paying, {"reward": own}, {}, _SIGNATURE).address
+    return filed(type(problem).__name__, _paying, {"reward": own}, {}, REWARD).address
 
 
 def obstacle(problem: Problem) -> str | None:

@@ -15,9 +15,8 @@ from coopbandits.problems.rewards import LOCATION_SCALE
 from coopbandits.sim.cpu.booking import book, charge, enter, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
-from coopbandits.sim.cpu.inner import alone, inner
+from coopbandits.sim.cpu.compiling import alone, for_threads, inner
 from coopbandits.sim.cpu.leaves import (
-    kernel,
     normal,
     reward_from_variate,
     segment_end,
@@ -28,19 +27,18 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.parallel import in_threads, num_tasks, share_of
+from coopbandits.sim.cpu.threads import launch, num_tasks, share_of
 
 BUFFER = 128
 """Variates made at once, and the longest stretch for which one bound is used."""
 
 
-@kernel
 def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
     """Pull arm r in round r, for rounds of the initial stage."""
-    in_threads(_play_initial, num_tasks(world), (world, span, tally, fresh))
+    launch(_play_initial, num_tasks(world), (world, span, tally, fresh))
 
 
-@inner
+@for_threads
 def _play_initial(task: int, world: Any, span: Any, tally: Any, fresh: Any) -> None:
     run, first, last = share_of(task, world.num_blocks, world)
     block, table = task % world.num_blocks, table_of(world.tables, run)
@@ -75,7 +73,6 @@ class Reading(NamedTuple):
     num_agents: float
 
 
-@kernel
 def play_alone(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, times: Any,
     reading: Any, rule: Any, numbers: Any, memory: Any, weights: Any, factors: Any, made: Any,
@@ -101,10 +98,10 @@ def play_alone(
         world, span, tally, read, fresh, factor, times, reading, rule, numbers, memory, weights,
         factors, made,
     )  # fmt: skip
-    in_threads(_play_block, num_tasks(world), given)
+    launch(_play_block, num_tasks(world), given)
 
 
-@inner(allocates=True)
+@for_threads(allocates=True)
 def _play_block(
     task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, factor: float,
     times: Any, reading: Any, rule: Any, numbers: Any, all_memory: Any, weights: Any,
@@ -165,7 +162,6 @@ def _play_block(
                 at += 1
 
 
-@kernel
 def play_bonus(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
     explorations: Any, rule: Any,
@@ -184,10 +180,10 @@ def play_bonus(
         How own pulls count.
     """
     given = (world, span, tally, read, fresh, factor, clear, explorations, rule)
-    in_threads(_play_bonus, num_tasks(world), given)
+    launch(_play_bonus, num_tasks(world), given)
 
 
-@inner
+@for_threads
 def _play_bonus(
     task: int, world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
     explorations: Any, rule: Any,
@@ -393,7 +389,6 @@ def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -
     return bound + 4e-9 * max(1.0, abs(bound)) if bound > -1e300 else bound
 
 
-@kernel
 def play_round(
     world: Any, span: Any, tally: Any, read: Any, fresh: Any, contexts: Any, rule: Any,
     numbers: Any, memory: Any, arms: Any, rewards: Any, weight: float, made: Any,
@@ -415,10 +410,10 @@ def play_round(
         world, span, tally, read, fresh, contexts, rule, numbers, memory, arms, rewards, weight,
         made,
     )  # fmt: skip
-    in_threads(_play_round, num_tasks(world), given)
+    launch(_play_round, num_tasks(world), given)
 
 
-@inner(allocates=True)
+@for_threads(allocates=True)
 def _play_round(
     task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, contexts: Any,
     rule: Any, numbers: Any, all_memory: Any, all_arms: Any, all_rewards: Any, weight: float,
@@ -457,17 +452,16 @@ def _play_round(
             keep_worst(tally.worst[run, block], span.slot, regrets[agent])
 
 
-@kernel
 def settle_pulls(
     indptr: Any, indices: Any, arms: Any, rewards: Any, settled: Any, num_arms: int, squares: int,
     weight: float,
 ) -> None:  # fmt: skip
     """Add the last pull of every agent and of its neighbours to its settled totals."""
     given = (indptr, indices, arms, rewards, settled, num_arms, squares, weight)
-    in_threads(_settle_run, arms.shape[0], given)
+    launch(_settle_run, arms.shape[0], given)
 
 
-@inner
+@for_threads
 def _settle_run(
     run: int, indptr: Any, indices: Any, arms: Any, rewards: Any, settled: Any, num_arms: int,
     squares: int, weight: float,

@@ -15,14 +15,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 from scipy import sparse
 
+from coopbandits.core.contract import Vector
 from coopbandits.core.mixing import LAMBDA_ZERO
-from coopbandits.sim.cpu.inner import alone, inner
-from coopbandits.sim.cpu.leaves import kernel
-from coopbandits.sim.cpu.parallel import in_threads
+from coopbandits.sim.cpu.compiling import alone, for_threads, inner
+from coopbandits.sim.cpu.threads import launch, launch_rounds
 
 AT_ONCE = 64
 """Agents that a thread mixes at a time."""
@@ -59,13 +58,11 @@ class StageOperator:
         uses: int,
         num_arms: int,
     ) -> None:
-        # Starts numba's threads. A kernel that was compiled while the loop over threads came from
-        # disk does not start them when it is loaded itself, and crashes.
-        get_num_threads()
         self.num_arms = num_arms
         self.matrix = matrix
         self.steps = steps
         self.lambda_bound = lambda_bound if lambda_bound >= LAMBDA_ZERO else 0.0
+        self.factors = step_factors(steps, self.lambda_bound)
         self.spare: NDArray[np.float64] | None = None
         self.dense = self._dense() if is_dense_cheaper(matrix, steps, uses, 2 * num_arms) else None
 
@@ -79,16 +76,8 @@ class StageOperator:
             self.spare = np.empty_like(values)
         before, matrix = self.spare, self.matrix
         before.fill(0.0)
-        rho = 0.0
-        for _ in range(self.steps):
-            lead, drop = 1.0, 0.0
-            if self.lambda_bound:
-                factor = (2.0 if rho else 1.0) / self.lambda_bound
-                rho, old = 1.0 / (factor - rho), rho
-                lead, drop = rho * factor, rho * old
-            mix_step(matrix.indptr, matrix.indices, matrix.data, values, before, lead, drop)
-            values, before = before, values
-        return values
+        mix(matrix.indptr, matrix.indices, matrix.data, values, before, *self.factors)
+        return before if self.steps % 2 else values
 
     def add_to(self, accumulated: NDArray[np.float64], values: NDArray[np.float64]) -> None:
         """Add the mixed values to `accumulated`; overwrites `values`."""
@@ -116,30 +105,47 @@ def is_dense_cheaper(matrix: sparse.csr_array, steps: int, uses: int, values: in
     return bool(sparse_cost * agents / values + uses * agents**2 < uses * sparse_cost)
 
 
-@kernel
-def mix_step(
-    indptr: Any, indices: Any, weights: Any, values: Any, before: Any, lead: float, drop: float
+def step_factors(steps: int, lambda_bound: float) -> tuple[Vector, Vector]:
+    """Return by what each step multiplies P y, and what it subtracts of the values before y."""
+    leads, drops, rho = np.ones(steps), np.zeros(steps), 0.0
+    for step in range(steps if lambda_bound else 0):
+        factor = (2.0 if rho else 1.0) / lambda_bound
+        rho, old = 1.0 / (factor - rho), rho
+        leads[step], drops[step] = rho * factor, rho * old
+    return leads, drops
+
+
+def mix(
+    indptr: Any, indices: Any, weights: Any, values: Any, before: Any, leads: Vector, drops: Vector
 ) -> None:
-    """Overwrite `before` with lead · P values − drop · before."""
-    blocks = -(-values.shape[1] // AT_ONCE)
-    tasks = values.shape[0] * blocks
-    if weights.size * values.shape[0] * values.shape[2] < FEW:
-        for task in range(tasks):
-            _mix_block(task, blocks, indptr, indices, weights, values, before, lead, drop)
-        return
-    given = (blocks, indptr, indices, weights, values, before, lead, drop)
-    in_threads(_mix_block, tasks, given)
+    """Make some steps, each of which overwrites `before` with lead · P values − drop · before.
+
+    The two arrays swap after every step.
+    """
+    runs, agents, width = values.shape
+    is_long = weights.size * runs * width >= FEW
+    tasks = runs * -(-agents // AT_ONCE) if is_long else 1
+    given = (tasks, indptr, indices, weights, values, before, leads, drops)
+    launch_rounds(_mix, tasks, leads.size, 1 if is_long else leads.size, given)
 
 
-@inner
-def _mix_block(
-    task: int, blocks: int, indptr: Any, indices: Any, weights: Any, values: Any, before: Any,
-    lead: float, drop: float,
+@for_threads
+def _mix(
+    task: int, first: int, stop: int, tasks: int, indptr: Any, indices: Any, weights: Any,
+    values: Any, before: Any, leads: Any, drops: Any,
 ) -> None:  # fmt: skip
-    run, first = task // blocks, task % blocks * AT_ONCE
-    for agent in range(first, min(first + AT_ONCE, values.shape[1])):
-        start, end = indptr[agent], indptr[agent + 1]
-        mix_agent(indices, weights, start, end, values[run], before[run], agent, lead, drop)
+    """Let some agents, or all, make some steps."""
+    num_agents = values.shape[1]
+    blocks = -(-num_agents // AT_ONCE)
+    for step in range(first, stop):
+        own, other = (values, before) if step % 2 == 0 else (before, values)
+        for block in range(task, values.shape[0] * blocks, tasks):
+            run, start = block // blocks, block % blocks * AT_ONCE
+            for agent in range(start, min(start + AT_ONCE, num_agents)):
+                mix_agent(
+                    indices, weights, indptr[agent], indptr[agent + 1], own[run], other[run],
+                    agent, leads[step], drops[step],
+                )  # fmt: skip
 
 
 @alone(fastmath={"contract"})
@@ -166,14 +172,13 @@ def mix_agent(
         keep = 1.0
 
 
-@kernel
 def add_dense(operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
     """Add operator · values to `accumulated` for all runs."""
     columns = values.shape[2] - num_arms
-    in_threads(_add_task, values.shape[0] * columns, (operator, values, num_arms, accumulated))
+    launch(_add_task, values.shape[0] * columns, (operator, values, num_arms, accumulated))
 
 
-@inner(allocates=True)
+@for_threads(allocates=True)
 def _add_task(task: int, operator: Any, values: Any, num_arms: int, accumulated: Any) -> None:
     columns = values.shape[2] - num_arms
     run, column = task // columns, task % columns

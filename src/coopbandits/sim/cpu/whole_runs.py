@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.launch import launch
+from coopbandits.sim.cpu.compiling import for_threads
 from coopbandits.sim.cpu.leaves import count_up_to
 from coopbandits.sim.cpu.pulls import play_bonus_block
 from coopbandits.sim.cpu.stage_mixing import add_run
+from coopbandits.sim.cpu.threads import launch
 from coopbandits.sim.cpu.world import Span
 
 
@@ -41,7 +41,7 @@ def play_stages(
     launch(_play_run, in_flight.shape[0], given)
 
 
-@inner(allocates=True)
+@for_threads(allocates=True)
 def _play_run(
     run: int, world: Any, plan: Any, tally: Any, recorded: Any, all_in_flight: Any, all_fresh: Any,
     all_accumulated: Any, operator: Any, explorations: Any, rule: Any, done: int, stages: int,

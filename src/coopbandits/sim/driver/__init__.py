@@ -72,6 +72,8 @@ def obstacle(task: Task) -> str:
         same_statistic = other.parts and other.parts.statistic == statistic
         if not (same_functions and same_statistic and form_of(other, task) == form):
             return f" for {first.spelling} and {other.spelling} in one network"
+    if is_ours(spec):
+        return ""  # what plays the task compiles its step, if it needs one
     try:
         compiled_step(spec, form.layout, form.decay)
     except CannotCompileError as error:

@@ -12,7 +12,7 @@ from numba import njit
 
 from coopbandits.core.aggregate.fields import COUNTED
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, FACTOR, TIME
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.compiling import inner
 from coopbandits.sim.driver.pulls import complete, end_recorded, look_around, make_room, pay
 from coopbandits.sim.driver.steps import ESTIMATE, OBSERVE, RECEIVE
 

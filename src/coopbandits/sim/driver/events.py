@@ -29,7 +29,7 @@ from coopbandits.sim.asynchronous import (
     WHOLE,
 )
 from coopbandits.sim.clocks import PoissonClocks, RegularClocks
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.compiling import inner
 from coopbandits.sim.cpu.leaves import uniform, word_at
 from coopbandits.sim.driver.pulls import choose, end_recorded, make_room, pay
 from coopbandits.sim.driver.rounds import DELIVERED, LATE, MISSED, SENT, VALUES

@@ -15,7 +15,7 @@ from coopbandits.core.aggregate.fields import COUNTED
 from coopbandits.core.contract import Vector
 from coopbandits.problems.tables import BEST, NETWORK_GAP, OWN_GAP
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.compiling import inner
 from coopbandits.sim.cpu.leaves import (
     reward_from_variate,
     segment_of,

@@ -9,7 +9,7 @@ from numba import njit
 
 from coopbandits.network.faults import DOWN, LOST
 from coopbandits.sim.cpu.choice_forms import CONTEXT
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.compiling import inner
 from coopbandits.sim.driver.pulls import choose, end_recorded, make_room, pay
 from coopbandits.sim.driver.steps import MESSAGE, OBSERVE, RECEIVE
 

@@ -16,7 +16,7 @@ from numba import carray, cfunc, njit, types
 from coopbandits.core.aggregate.fields import Aggregation, Layout, state_class, tells_all
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_function, file_lock, first_line
-from coopbandits.sim.cpu.inner import alone, inner
+from coopbandits.sim.cpu.compiling import alone, inner
 from coopbandits.sim.digest import digest
 
 ESTIMATE, OBSERVE, MESSAGE, RECEIVE = range(4)

@@ -1,4 +1,4 @@
-"""Functions that only kernels call, compiled as parts of these.
+"""What needs the inside of numba, in this file alone: functions that are parts of their callers.
 
 numba's own `jit` optimises a function and makes machine code of it before it goes on with whoever
 calls it, and there does both again with all that is called: what a kernel calls through two others
@@ -11,17 +11,18 @@ from __future__ import annotations
 import gc
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from llvmlite import ir
 from llvmlite.binding import parse_assembly
-from numba import jit, types
-from numba.core import cgutils, compiler
+from numba import errors, jit, types
+from numba.core import cgutils, compiler, event
 from numba.core.codegen import CodeLibrary
 from numba.core.registry import cpu_target
-from numba.extending import lower_builtin, type_callable
+from numba.extending import intrinsic, lower_builtin, type_callable
 
 _OPTIONS = {
     "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy",
@@ -30,6 +31,9 @@ _OPTIONS = {
 alone = partial(jit, **_OPTIONS)
 """numba's own `jit`, for loops over values: where little is around them, they vectorise better.
 As `inner` functions, averaging made coop-UCB 3 % slower."""
+
+_COMPILES = "numba:compile"
+"""What numba triggers, too, for its own kernels."""
 
 _held: WeakKeyDictionary[CodeLibrary, set[Part]] = WeakKeyDictionary()
 """Which parts the library of a kernel has."""
@@ -51,22 +55,27 @@ def inner(function: Any = None, **options: Any) -> Any:
     """As `numba.jit`, with its options, for functions that only kernels call.
 
     One that makes an array, or returns one, has to say that it `allocates`. In others no references
-    to arrays are counted: their callers hold these.
+    to arrays are counted: their callers hold these. One that `is_long` to compile is announced.
     """
     return partial(Inner, **options) if function is None else Inner(function, **options)
+
+
+for_threads = partial(inner, is_long=True)
+"""As `inner`, for what is handed to threads by `launch`."""
 
 
 class Inner:
     """A function that is compiled where a kernel calls it."""
 
     def __init__(
-        self, function: Callable[..., Any], *, allocates: bool = False, **options: Any
-    ) -> None:
+        self, function: Callable[..., Any], *, allocates: bool = False, is_long: bool = False,
+        **options: Any,
+    ) -> None:  # fmt: skip
         flags = compiler.Flags()
         cpu_target.options.parse_as_flags(flags, {**_OPTIONS, **options})
         flags.nrt = allocates
         flags.no_compile = True  # not yet: the kernel is, as a whole
-        self.py_func, self.flags = function, flags
+        self.py_func, self.flags, self.is_long = function, flags, is_long
         self.parts: dict[Any, Part] = {}
         type_callable(self)(self._typer)
         lower_builtin(self, types.VarArg(types.Any))(self._call)
@@ -78,7 +87,8 @@ class Inner:
     def part(self, kinds: tuple[Any, ...]) -> Part:
         """Return the code for arguments of some kinds."""
         if kinds not in self.parts:
-            self.parts[kinds] = Part(self.py_func, kinds, self.flags)
+            with event.trigger_event(_COMPILES) if self.is_long else nullcontext():
+                self.parts[kinds] = Part(self.py_func, kinds, self.flags)
         return self.parts[kinds]
 
     def _typer(self, context: Any) -> Any:
@@ -155,3 +165,92 @@ class Part(CodeLibrary):
     def get_asm_str(self) -> str:
         """Return no machine code."""
         return ""
+
+
+class _Listener(event.Listener):
+    def __init__(self, told: Callable[[], None]) -> None:
+        self.told = told
+
+    def on_start(self, event: Any) -> None:
+        del event
+        self.told()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+def listening(told: Callable[[], None]) -> AbstractContextManager[Any]:
+    """Call a function inside whenever a kernel is about to be compiled."""
+    listener: AbstractContextManager[Any] = event.install_listener(_COMPILES, _Listener(told))
+    return listener
+
+
+def calling(signature: Any) -> Any:
+    """Return a function ``call(address, *args)`` for C functions of a signature.
+
+    A pointer is the address of an array in C order. numba has a type for C functions, but no way
+    from a whole number to one.
+    """
+
+    @intrinsic
+    def call(typing: Any, address: Any, *args: Any) -> Any:
+        del typing
+        for kind, expected in zip(args, signature.args, strict=True):
+            if isinstance(expected, types.CPointer) and not (
+                isinstance(kind, types.Array)
+                and kind.dtype == expected.dtype
+                and kind.layout == "C"
+            ):
+                raise errors.TypingError(
+                    f"an array of {expected.dtype} in C order is needed, not {kind}"
+                )
+
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            given = []
+            for place, (kind, expected) in enumerate(zip(args, signature.args, strict=True)):
+                value = builder.extract_value(values[1], place)
+                if isinstance(expected, types.CPointer):
+                    given.append(context.make_array(kind)(context, builder, value).data)
+                else:
+                    given.append(context.cast(builder, value, kind, expected))
+            returned = context.get_value_type(signature.return_type)
+            function = ir.FunctionType(returned, [value.type for value in given])
+            at = context.cast(builder, values[0], sig.args[0], types.int64)
+            return builder.call(builder.inttoptr(at, function.as_pointer()), given)
+
+        return signature.return_type(address, types.StarArgTuple(args)), generate
+
+    return call
+
+
+@intrinsic
+def rarely(typing: Any) -> Any:
+    """Mark a branch that is seldom taken, and dear.
+
+    Without it the compiler may compute both branches for several arms at once and throw one away,
+    and whether it does depends on what else was compiled before. An empty instruction that it must
+    not move keeps the branch a branch.
+    """
+    del typing
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        del sig, args
+        builder.asm(ir.FunctionType(ir.VoidType(), []), "", "", [], side_effect=True)
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@intrinsic
+def seldom(typing: Any, flag: Any) -> Any:
+    """Return the flag, and let the compiler lay out code for where it is false."""
+    del typing, flag
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        del context, sig
+        bit = ir.IntType(1)
+        function = ir.FunctionType(bit, [bit, bit])
+        expect = builder.module.declare_intrinsic("llvm.expect", [bit], function)
+        return builder.call(expect, [args[0], bit(0)])
+
+    return types.boolean(types.boolean), generate

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from coopbandits.sim.cpu.inner import inner
-from coopbandits.sim.cpu.launch import launch, launch_rounds
+from coopbandits.sim.cpu.compiling import for_threads
+from coopbandits.sim.cpu.threads import launch, launch_rounds
 
 
 class Given(NamedTuple):
@@ -18,7 +18,7 @@ class Given(NamedTuple):
     nothing: Any
 
 
-@inner
+@for_threads
 def note(task: int, out: Any, given: Any, shift: int) -> None:
     sign = -1.0 if given.is_negative else 1.0
     for k in range(given.values.shape[2]):
@@ -36,7 +36,7 @@ def test_every_task_is_done_once(tasks: int, is_negative: bool) -> None:
     assert np.array_equal(out, sign * 0.5 * values[:, 1].sum(axis=1) - 6 + 40)
 
 
-@inner
+@for_threads
 def follow(task: int, first: int, stop: int, out: Any) -> None:
     for r in range(first, stop):
         out[r, task] = 1 if r == 0 else out[r - 1].sum()
@@ -57,7 +57,7 @@ class Own(NamedTuple):
     number: int
 
 
-@inner
+@for_threads
 def add_rows(task: int, first: int, stop: int, out: Any, own: Any, line: Any) -> None:
     for r in range(first, stop):
         out[task] += own.tables[1, r] + own.shared[r] + own.flat[r] + own.number * line.sum()
@@ -73,5 +73,5 @@ def test_tasks_see_the_rows_of_their_run(parts: int) -> None:
 
 
 def test_only_arrays_in_c_order_are_handed_over() -> None:
-    with pytest.raises(Exception, match="C order"):
+    with pytest.raises(TypeError, match="C order"):
         launch_rounds(follow, 1, 1, 1, (np.zeros((2, 4), dtype=np.int64)[:, ::2],))
