@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from coopbandits.core import rows
 from coopbandits.core.aggregate.fields import AGENTS, Aggregation, Sizes
 from coopbandits.core.contract import Estimate, LocalView, Vector
 from coopbandits.core.index import KLUCB, Index
@@ -67,7 +68,7 @@ class OwnKLUCB(KLUCB):
 
 @dataclass(frozen=True)
 class OwnPushSum(Aggregation):
-    """Push-sum in the words of numpy, as on the page for users."""
+    """Push-sum, as on the page for users."""
 
     name: ClassVar[str] = "own-push-sum"
     needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
@@ -88,30 +89,30 @@ class OwnPushSum(Aggregation):
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
         """Add an own pull."""
-        s.mass[:] += pull
+        rows.add(s.mass, pull)
 
     @staticmethod
     def message(s: Any, out: Vector) -> int:
         """Hand on a part."""
-        out[:-1] = s.mass / s.me.parts
+        rows.set_scaled(out[:-1], 1.0 / s.me.parts, s.mass)
         out[-1] = s.me.weight / s.me.parts
         return out.size
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Keep a part, and add those of neighbours."""
-        s.mass[:] /= s.me.parts
+        rows.scale(s.mass, 1.0 / s.me.parts)
         s.me.weight /= s.me.parts
         for link in range(lengths.size):
             if lengths[link] > 0:
-                s.mass[:] += inbox[link, :-1]
+                rows.add(s.mass, inbox[link, :-1])
                 s.me.weight += inbox[link, -1]
 
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
         """N times mass by weight."""
         about[AGENTS] = s.me.num_agents
-        totals[:] = s.mass * (s.me.num_agents / s.me.weight)
+        rows.set_scaled(totals, s.me.num_agents / s.me.weight, s.mass)
 
 
 def push_sum_script(
