@@ -69,7 +69,7 @@ SETTINGS = (
     "ucb-network:exploring=true", "ucb-network:fair=true", "mp-ucb:hop_limit=1,constant=2",
     "mp-ucb:hop_limit=5", "mp-ucb:hop_limit=2,wait=3", "gosine:blocking=true,constant=4",
     "dec-ucb:constant=2", "dec-kl-ucb:beta=0.25", "coop-se:horizon=500", "coop-se:lazy=0.5",
-    "exp3-coop:hop_limit=2,eta=0.125", "resilient-ucb:liars=0,kappa=2,constant=2",
+    "exp3-coop:hop_limit=2,eta=0.125", "resilient-ucb:liars=0,kappa=2,constant=2", "liar:constant=2",
     "gossip-ucb:constant=2", "fed-ucb:epsilon=4,horizon=60,constant=2",
     "gse:horizon=60,up=0.5,spread=1", "gossip-ts:sigma=estimate", "gossip-ts:discount=0.9375",
     "tree-ts:sigma=estimate", "tree-ts:discount=0.9375", "tree-ts:window=20", "tree-ts:lazy=0.5",
