@@ -186,7 +186,7 @@ def test_what_is_no_part_is_refused(aggregation: Any, index: Any, sentence: str)
 
 
 RULED = {"fed-ucb"}
-"""What it plays is no index on totals of rewards as they are."""
+"""Its parts are played on what a source makes of rewards."""
 
 TOGETHER = {"dpe2", "exp3-coop", "gosine", "gse"}
 """Their parts go with each other alone, and cannot be spelled."""

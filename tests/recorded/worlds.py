@@ -70,7 +70,7 @@ SETTINGS = (
     "mp-ucb:hop_limit=5", "mp-ucb:hop_limit=2,wait=3", "gosine:blocking=true,constant=4",
     "dec-ucb:constant=2", "dec-kl-ucb:beta=0.25", "coop-se:horizon=500", "coop-se:lazy=0.5",
     "exp3-coop:hop_limit=2,eta=0.125", "resilient-ucb:liars=0,kappa=2,constant=2",
-    "gossip-ucb:constant=2", "fed-ucb:epsilon=4,horizon=60,constant=2",
+    "liar:constant=2", "gossip-ucb:constant=2", "fed-ucb:epsilon=4,horizon=60,constant=2",
     "gse:horizon=60,up=0.5,spread=1", "gossip-ts:sigma=estimate", "gossip-ts:discount=0.9375",
     "tree-ts:sigma=estimate", "tree-ts:discount=0.9375", "tree-ts:window=20", "tree-ts:lazy=0.5",
     "tree-ts:spread=0.5", "tree-ts:spread=estimate", "tree-ucb:constant=0.5,discount=0.9375",

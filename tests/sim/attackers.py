@@ -19,7 +19,7 @@ from scipy.stats import beta
 
 import coopbandits as cb
 from coopbandits.core.draws import GOLDEN, mix, uniform_of, uniforms, word_at, words
-from coopbandits.core.sources.private import PrivateTap
+from coopbandits.core.sources import Tap
 from coopbandits.core.streams import INIT_A, MIX_L, MIX_R, MULT_A, POOL
 
 Messages = NDArray[np.float64]
@@ -53,7 +53,7 @@ class Scripted:
         return 0.0 if arm else self.numbers.pop(0)
 
 
-class WordTap(PrivateTap):
+class WordTap(Tap):
     """Noise of the random word, as it was once: what exponentials reveal."""
 
     def __init__(self, view: cb.LocalView, settings: cb.Private) -> None:
@@ -63,8 +63,8 @@ class WordTap(PrivateTap):
 
     def drawn(self, arm: int, reward: float, estimate: object) -> float:
         del estimate
-        self.counts[arm] += 1
-        pulls = int(self.counts[arm])
+        self.state.in_trees[arm] += 1
+        pulls = int(self.state.in_trees[arm])
         return reward + self.sum_of(arm, pulls) - self.sum_of(arm, pulls - 1)
 
     def sum_of(self, arm: int, pulls: int) -> float:
@@ -79,12 +79,12 @@ class KeyTap(WordTap):
         self.key = int.from_bytes(view.secret[:8], "little")
 
 
-class HalfTap(PrivateTap):
+class HalfTap(Tap):
     """Half of the noise."""
 
     def __init__(self, view: cb.LocalView, settings: cb.Private) -> None:
         super().__init__(view, settings)
-        self.scale //= 2
+        self.state.me.scale //= 2
 
 
 def noise_by_word(key: int, arm: int, pulls: int, scale: float) -> float:
@@ -110,9 +110,7 @@ class Attacker:
         Whether to look for a key of which SplitMix64 makes the noise; takes a tenth of a second.
     """
 
-    def __init__(
-        self, policy: cb.Policy, tap: type[PrivateTap] = PrivateTap, *, inverts: bool = False
-    ) -> None:
+    def __init__(self, policy: cb.Policy, tap: type[Tap] = Tap, *, inverts: bool = False) -> None:
         self.policy, self.tap, self.inverts = policy, tap, inverts
         self.source: cb.Private = getattr(policy, "source")  # noqa: B009  of both kinds
         told = policy.needs & {"num_agents"}

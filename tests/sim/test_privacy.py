@@ -5,12 +5,14 @@ What they do is in `attackers.py`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import coopbandits as cb
 from coopbandits.core.draws import stream_key
-from coopbandits.core.sources.private import PrivateTap
+from coopbandits.core.sources import Tap
 from coopbandits.sim import reference
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup
@@ -61,9 +63,9 @@ def word_in(messages: Messages) -> int:
 
 
 @pytest.mark.parametrize("name", COUNTING)
-@pytest.mark.parametrize("tap", [WordTap, PrivateTap])
+@pytest.mark.parametrize("tap", [WordTap, Tap])
 def test_the_random_word_is_in_one_message_and_tells_nothing_of_rewards(
-    name: str, tap: type[PrivateTap]
+    name: str, tap: type[Tap]
 ) -> None:
     """The exact attack: invert the exponentials, make the noise, and subtract it."""
     attacker = Attacker(policy(name, 1.0), tap)
@@ -79,8 +81,8 @@ def test_the_random_word_is_in_one_message_and_tells_nothing_of_rewards(
             assert wrong.min() > 1e-3
 
 
-@pytest.mark.parametrize("tap", [KeyTap, PrivateTap])
-def test_noise_of_known_rewards_does_not_tell_that_of_others(tap: type[PrivateTap]) -> None:
+@pytest.mark.parametrize("tap", [KeyTap, Tap])
+def test_noise_of_known_rewards_does_not_tell_that_of_others(tap: type[Tap]) -> None:
     """Whoever knows two rewards knows two variates, which must not reveal the key of all."""
     attacker = Attacker(policy("flood-ucb", 1.0), tap, inverts=True)
     for run in range(3):
@@ -154,9 +156,9 @@ def test_faults_that_lose_memories_lead_there() -> None:
     used: list[bytes] = []
 
     class Noted(cb.Private):
-        def make(self, view: cb.LocalView) -> PrivateTap:
+        def start(self, s: Any, view: cb.LocalView) -> None:
             used.append(view.secret)
-            return super().make(view)
+            super().start(s, view)
 
     played = cb.at_source(Noted(1.0, 20), cb.FloodUCB())
     cb.simulate(problem, network, played, horizon=20, runs=2, seed=1, faults=FAULTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,8 +20,37 @@ if TYPE_CHECKING:
     from coopbandits.core.policy import Parts
 
 
+class AtSource(Policy):
+    """A policy whose agents play some parts on what a source makes of their rewards.
+
+    These are not its `parts`, which are played on rewards as they are.
+
+    Attributes
+    ----------
+    source : Source
+        What rewards pass.
+    """
+
+    source: Any
+
+    @property
+    @abstractmethod
+    def noisy(self) -> Parts:
+        """What is played on that."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What either needs."""
+        needs: frozenset[str] = self.source.needs
+        return needs | self.noisy.needs
+
+    def make_agent(self, view: LocalView) -> SourcedAgent:
+        """Return a fresh agent."""
+        return SourcedAgent(view, self.source, self.noisy, self.spelling)
+
+
 @dataclass(frozen=True)
-class Sourced(Policy):
+class Sourced(AtSource):
     """A source × a policy made of parts; made by `at_source`.
 
     Attributes
@@ -86,6 +116,11 @@ class Sourced(Policy):
         return self if policy is self.policy else Sourced(self.source, policy)
 
     @property
+    def noisy(self) -> Parts:
+        """Those of the policy."""
+        return self.policy.parts  # type: ignore[return-value]  # without any it had been refused
+
+    @property
     def needs(self) -> frozenset[str]:
         """What either needs."""
         return self.source.needs | self.policy.needs
@@ -99,11 +134,6 @@ class Sourced(Policy):
     def overtakes(self) -> bool:
         """Whether the policy's messages do."""
         return self.policy.overtakes
-
-    def make_agent(self, view: LocalView) -> SourcedAgent:
-        """Return a fresh agent."""
-        parts: Any = self.policy.parts  # there are some, or this had been refused
-        return SourcedAgent(view, self.source, parts, self.spelling)
 
 
 class SourcedAgent(CooperativeAgent):

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 from coopbandits.core import Estimate, FloodUCB, InputError, Private, at_source
-from coopbandits.core.sources.private import STEPS, Coins, PrivateTap, laplace
+from coopbandits.core.sources import Tap, private
+from coopbandits.core.sources.private import STEPS, Coins, laplace
 
 from ..fleet import one_view, through_json
 
 NOTHING = Estimate(np.zeros(2), np.zeros(2), 2.0, 1.0)
 
 
-def tap(epsilon: float, horizon: int, secret: int = 1) -> PrivateTap:
+def tap(epsilon: float, horizon: int, secret: int = 1) -> Tap:
     return Private(epsilon, horizon).make(one_view(secret=secret.to_bytes(32, "little")))
 
 
-def noise_of(tap: PrivateTap, arm: int, pulls: int) -> float:
+def noise_of(tap: Tap, arm: int, pulls: int) -> float:
     """The noise of an arm's sum, by the definition: one variate per binary digit 1 of the pulls."""
     digits = [level for level in range(pulls.bit_length()) if pulls >> level & 1]
     blocks = [(level, (pulls >> level << level) - (1 << level)) for level in digits]
-    return sum(tap.noise(arm, level, first) for level, first in blocks) / STEPS
+    return sum(private.noise_of(tap.state, arm, *block) for block in blocks) / STEPS
 
 
 def coins(number: int) -> Coins:
@@ -69,7 +71,8 @@ def test_a_sum_has_the_noise_of_its_own_blocks_whatever_was_released_before() ->
     for pulls in range(1, 17):
         released += one.drawn(0, 1.0, NOTHING)
         assert released == pulls + noise_of(one, 0, pulls)
-    assert one.noise(0, 2, 8) != one.noise(1, 2, 8) != one.noise(0, 3, 8)
+    places = ((0, 2, 8), (1, 2, 8), (0, 3, 8))
+    assert len({private.noise_of(one.state, *place) for place in places}) == 3
 
 
 def test_equal_secrets_make_equal_noise_and_a_state_continues() -> None:
@@ -102,7 +105,7 @@ def test_an_old_memory_that_is_opened_again_draws_other_noise() -> None:
         again.restore_state(backup)
         if word is not None:
             again.reopened(word)
-            assert again.counts.tolist() == [0, 0]
+            assert again.state.in_trees.tolist() == [0, 0]
         return before + sum(again.drawn(0, 0.0, NOTHING) for _ in range(4))
 
     assert first - restored(None) == 4.0  # the difference of all rewards since, exactly
@@ -121,11 +124,20 @@ def test_an_old_reward_is_in_no_block_of_a_new_tree() -> None:
         assert one.drawn(0, 0.5, NOTHING) == other.drawn(0, 0.5, NOTHING)
 
 
+def test_any_word_begins_new_trees() -> None:
+    one, other = tap(1.0, 50), tap(1.0, 50)
+    for each in (one, other):
+        each.reopened(2**64 - 3)
+    other.restore_state(through_json(one.export_state()))
+    assert one.drawn(0, 0.5, NOTHING) == other.drawn(0, 0.5, NOTHING)
+    assert one.drawn(0, 0.5, NOTHING) != tap(1.0, 50).drawn(0, 0.5, NOTHING)
+
+
 def test_agents_tell_their_source_that_they_are_opened_again() -> None:
     agent = at_source(Private(1.0, 9), FloodUCB()).make_agent(one_view())
     agent.observe(0, 1.0)
     agent.reopened(77)
-    assert agent.export_state()["source"] == {"counts": [0, 0], "life": 77}
+    assert agent.export_state()["source"] == {"in_trees": [0, 0], "life": 77}
 
 
 def test_secrets_are_not_shown() -> None:
@@ -146,22 +158,25 @@ def test_without_noise_rewards_are_as_they_are_and_with_it_they_are_clipped() ->
 
 def test_noise_is_never_smaller_than_was_asked_for() -> None:
     for epsilon, horizon in ((1.0, 8), (0.3, 100), (1e-9, 5), (3.7, 2**40)):
-        assert tap(epsilon, horizon).scale * epsilon >= STEPS * horizon.bit_length()
+        assert tap(epsilon, horizon).state.me.scale * epsilon >= STEPS * horizon.bit_length()
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 7, 8, 100])
-def test_every_reward_lies_in_as_many_blocks_as_the_noise_is_made_for(horizon: int) -> None:
+def test_every_reward_lies_in_as_many_blocks_as_the_noise_is_made_for(
+    horizon: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one, blocks = tap(1.0, horizon), set()
 
-    def noted(arm: int, level: int, first: int) -> int:
-        assert arm == 0
+    def noted(secret: Any, life: int, arm: int, level: int, first: int, scale: int) -> int:
+        del secret, scale
+        assert life == arm == 0
         blocks.add((first, first + 2**level))
         return 0
 
-    one.noise = noted  # type: ignore[method-assign]
+    monkeypatch.setattr(private, "laplace_of", noted)
     assert sum(one.drawn(0, 1.0, NOTHING) for _ in range(horizon)) == horizon
     held = [sum(start <= pull < end for start, end in blocks) for pull in range(horizon)]
-    assert max(held) <= horizon.bit_length() <= one.scale / STEPS
+    assert max(held) <= horizon.bit_length() <= one.state.me.scale / STEPS
 
 
 def test_bad_input() -> None:
@@ -175,8 +190,8 @@ def test_bad_input() -> None:
     one.drawn(0, 0.5, NOTHING)
     with pytest.raises(InputError, match=r"arm 0\b.* 1 times"):
         one.drawn(0, 0.5, NOTHING)
-    assert one.counts.tolist() == [1, 0]
-    with pytest.raises(InputError, match=r"counts.*\[2, 0\].*0 to 1"):
-        one.restore_state({"counts": [2, 0], "life": 0})
-    with pytest.raises(InputError, match=r"life.*-1.*64"):
-        one.restore_state({"counts": [1, 0], "life": -1})
+    assert one.state.in_trees.tolist() == [1, 0]
+    with pytest.raises(InputError, match=r"in_trees.*\[2, 0\].*0 to 1"):
+        one.restore_state({"in_trees": [2, 0], "life": 0})
+    with pytest.raises(InputError, match=r"life.* 9223372036854775808;.*64"):
+        one.restore_state({"in_trees": [1, 0], "life": 2**63})

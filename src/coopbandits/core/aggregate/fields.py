@@ -47,8 +47,8 @@ from coopbandits.core.aggregate.exchange import all_finite, check_vectors
 from coopbandits.core.aggregate.forgetting import CLOCK, discounted, fading_fields
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
-from coopbandits.core.spelling import told
-from coopbandits.core.state import read_field
+from coopbandits.core.spelling import Named, told
+from coopbandits.core.state import Stateful, read_field
 from coopbandits.core.statistic import Registers
 
 if TYPE_CHECKING:
@@ -257,7 +257,7 @@ class Aggregation(AnyAggregation):
     def layout(self, sizes: Sizes, decay: float = 1.0) -> Layout:
         """Return the fields for some sizes, where registers count `decay` after a round."""
         fading = fading_fields(sizes.width) if decay != 1.0 else {}
-        return _layout(self.spelling, {**CLOCK, **fading, **self.fields(sizes)})
+        return layout_of(self.spelling, {**CLOCK, **fading, **self.fields(sizes)})
 
     def plain_functions(self) -> dict[str, Callable[..., Any]]:
         """Return the functions as they are written; settings may ask for others."""
@@ -332,7 +332,8 @@ class Aggregation(AnyAggregation):
         return True
 
 
-def _layout(owner: str, fields: Mapping[str, Any]) -> Layout:
+def layout_of(owner: str, fields: Mapping[str, Any]) -> Layout:
+    """Return the layout of fields as they are declared."""
     numbers: list[tuple[str, type]] = []
     arrays: list[Field] = []
     for name, kind in fields.items():
@@ -371,8 +372,54 @@ def agent_state(layout: Layout, links: int) -> Any:
     return state_class(tuple(field.name for field in layout.arrays))(me, *arrays)
 
 
-class FieldMachine(ContextMachine):
+class FieldState(Stateful):
+    """State that lives in fields, and in attributes that are kept with them.
+
+    Attributes
+    ----------
+    spec : Named
+        Whose fields they are.
+    state : named tuple
+        What its functions see.
+    """
+
+    spec: Named
+    state: Any
+
+    def export_state(self) -> State:
+        """Return the fields as plain data."""
+        return {name: _plain(self._held(name)) for name in self.fields}
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        if set(state) != set(self.fields):
+            raise InputError(
+                f"state has fields {sorted(state)}, but {self.spec.name} keeps "
+                f"{sorted(self.fields)}; restore a state exported by the same policy"
+            )
+        values = {
+            name: read_field(self._held(name), state[name], name, any_rows=name in self.tables)
+            for name in self.fields
+        }
+        self.check_state(values)
+        for name, value in values.items():
+            if name in self.state._fields:
+                self._held(name)[...] = value
+            else:
+                setattr(self.state.me if hasattr(self.state.me, name) else self, name, value)
+
+    def _held(self, name: str) -> Any:
+        """Return an array or a number of the state, or an attribute that is kept with it."""
+        if name in self.state._fields:
+            return getattr(self.state, name)
+        value = getattr(self.state.me if hasattr(self.state.me, name) else self, name)
+        return value.item() if isinstance(value, np.generic) else value
+
+
+class FieldMachine(FieldState, ContextMachine):
     """One agent of an aggregation on fields, which calls its functions as they are."""
+
+    spec: Aggregation
 
     def __init__(self, spec: Aggregation, view: LocalView, registers: Registers) -> None:
         self.spec, self.registers, self.agent_id = spec, registers, view.agent_id
@@ -500,35 +547,10 @@ class FieldMachine(ContextMachine):
     def _failure(self, what: str) -> AggregationFailedError:
         return AggregationFailedError(self.agent_id, f"aggregation {self.spec.spelling}: {what}")
 
-    def export_state(self) -> State:
-        """Return the fields as plain data."""
-        return {name: _plain(self._held(name)) for name in self.fields}
-
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
-        if set(state) != set(self.fields):
-            raise InputError(
-                f"state has fields {sorted(state)}, but {self.spec.name} keeps "
-                f"{sorted(self.fields)}; restore a state exported by the same policy"
-            )
-        values = {
-            name: read_field(self._held(name), state[name], name, any_rows=name in self.tables)
-            for name in self.fields
-        }
-        self.check_state(values)
-        for name, value in values.items():
-            if name in self.state._fields:
-                self._held(name)[...] = value
-            else:
-                setattr(self.state.me if hasattr(self.state.me, name) else self, name, value)
+        super().restore_state(state)
         self.is_prepared = False
-
-    def _held(self, name: str) -> Any:
-        """Return an array or a number of the state, or an attribute that is kept with it."""
-        if name in self.state._fields:
-            return getattr(self.state, name)
-        value = getattr(self.state.me if hasattr(self.state.me, name) else self, name)
-        return value.item() if isinstance(value, np.generic) else value
 
 
 def _plain(value: Any) -> Any:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from coopbandits.core.aggregate import TrackedMeans
 from coopbandits.core.index import UCB
 from coopbandits.core.policy import Parts, Policy
-from coopbandits.core.sourced import SourcedAgent
+from coopbandits.core.sourced import AtSource
 from coopbandits.core.sources import Private
-
-if TYPE_CHECKING:
-    from coopbandits.core.contract import LocalView
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class GossipUCB(Policy):
 
 
 @dataclass(frozen=True)
-class FedUCB(Policy):
+class FedUCB(AtSource):
     r"""Fed_UCB (Zhu, Zhu, Liu, Liu 2021): Gossip_UCB on sums with differential privacy.
 
     The bonus is :math:`\sqrt{N B σ^2 (1/n_k + 128 N \ln^2 T \ln t \ln n_k/(n_k^2 ε^2)) \ln t}`.
@@ -88,12 +85,3 @@ class FedUCB(Policy):
         """What is played on noisy sums; not `parts`, since without the source it is another."""
         tracked = TrackedMeans(pairs=True, epsilon=self.epsilon, horizon=self.horizon)
         return Parts(tracked, UCB(self.constant))
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """N and a secret."""
-        return self.source.needs | self.noisy.needs
-
-    def make_agent(self, view: LocalView) -> SourcedAgent:
-        """Return a fresh agent."""
-        return SourcedAgent(view, self.source, self.noisy, self.spelling)

@@ -56,6 +56,8 @@ class Liar(Policy):
         pulls as it has heard of; "swap" exchanges the means of the two arms that it finds best.
     mean : float
         What "raise" tells.
+    constant : float
+        B of its own UCB.
 
     Notes
     -----
@@ -65,6 +67,7 @@ class Liar(Policy):
 
     attack: str = "raise"
     mean: float = 1.0
+    constant: float = 8.0
     name: ClassVar[str] = "liar"
 
     def __post_init__(self) -> None:
@@ -76,4 +79,4 @@ class Liar(Policy):
     @property
     def parts(self) -> Parts:
         """Lies about means × UCB."""
-        return Parts(TrimmedMeans(attack=self.attack, mean=self.mean), UCB(8.0))
+        return Parts(TrimmedMeans(attack=self.attack, mean=self.mean), UCB(self.constant))

@@ -23,6 +23,7 @@ happens. The noise in the sum grows with every such opening.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
@@ -31,10 +32,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from coopbandits.core.aggregate.fields import whole
 from coopbandits.core.checks import require_count, require_epsilon
+from coopbandits.core.draws import signed_word
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS, UNIT_REWARDS, Support
-from coopbandits.core.sources.source import Source, Tap
+from coopbandits.core.sources.source import Source
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView, State
@@ -44,6 +47,12 @@ STEPS = 2**20
 
 SECRET_BYTES = 32
 """How long a secret is."""
+
+MOST_STEPS = 2**50
+"""Noise of a smaller scale fits into 64 bits, and so do the numbers that it is drawn from."""
+
+NEAREST = 2.0**52
+"""Added and taken away again, it leaves the nearest whole number, the even one of two."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +82,7 @@ class Private(Source):
     epsilon: float
     horizon: int
     name: ClassVar[str] = "private"
+    derived: ClassVar[tuple[str, ...]] = ("secret", "scale")
 
     def __post_init__(self) -> None:
         """Refuse settings outside what it is defined for."""
@@ -98,74 +108,93 @@ class Private(Source):
         """L, in how many blocks a pull lies."""
         return int(self.horizon).bit_length()
 
-    def make(self, view: LocalView) -> PrivateTap:
-        """Return what one agent's rewards pass."""
-        return PrivateTap(view, self)
+    @property
+    def most_pulls(self) -> float:
+        """The horizon."""
+        return self.horizon
 
+    @property
+    def scale(self) -> int:
+        """The scale of the noise of a block, in steps; 0 for no noise."""
+        if not self.is_noisy:
+            return 0
+        return math.ceil(Fraction(STEPS) / Fraction(self.epsilon) * self.levels)
 
-class PrivateTap(Tap):
-    """Counts the pulls of every arm in its present tree; the noise follows from these and the key.
+    @property
+    def plain_only(self) -> str:  # type: ignore[override]  # by a setting
+        """Why it is not compiled: what counts would not fit into 64 bits."""
+        return "" if self.scale < MOST_STEPS else f" for noise as large as that of {self.spelling}"
 
-    Attributes
-    ----------
-    counts : array of int
-        Pulls per arm since the present trees began.
-    life : int
-        The word with which they began; 0 for the first trees.
-    """
+    def fields(self, num_arms: int) -> Mapping[str, Any]:
+        """Return what the noise follows from: pulls in the present trees, and a key."""
+        return {
+            "in_trees": whole(num_arms),
+            "life": int,  # the word with which the present trees began, 0 for the first
+            "secret": whole(SECRET_BYTES // 8),
+            "scale": int,
+        }
 
-    fields = ("counts", "life")
-
-    def __init__(self, view: LocalView, settings: Private) -> None:
-        if settings.is_noisy and len(view.secret) != SECRET_BYTES:
+    def start(self, s: Any, view: LocalView) -> None:
+        """Note the key of the noise."""
+        if self.is_noisy and len(view.secret) != SECRET_BYTES:
             raise InputError(
                 f"secret of agent {view.agent_id} has {len(view.secret)} bytes; private needs "
                 f"{SECRET_BYTES} random bytes that nobody else knows: fill in LocalView.secret"
             )
-        self.secret, self.horizon = view.secret, settings.horizon
-        self.levels = settings.levels
-        per_level = Fraction(STEPS) / Fraction(settings.epsilon) if settings.is_noisy else 0
-        self.scale = math.ceil(per_level * settings.levels)  # 0 for no noise
-        self.counts, self.life = np.zeros(view.num_arms, dtype=np.int64), 0
+        s.me.scale = self.scale
+        if self.is_noisy:
+            s.secret[:] = np.frombuffer(view.secret, dtype="<i8")
 
-    def drawn(self, arm: int, reward: float, estimate: Estimate) -> float:
-        """Return by how much the noisy sum of an arm grows."""
-        del estimate
-        pulls = int(self.counts[arm]) + 1
-        if pulls > self.horizon:
+    def check_pull(self, s: Any, arm: int) -> None:
+        """Refuse more pulls of an arm than were planned."""
+        if s.in_trees[arm] >= self.horizon:
             raise InputError(
                 f"arm {arm} was pulled more than {self.horizon} times, for which the privacy of "
                 "rewards was planned; give a larger horizon"
             )
-        self.counts[arm] = pulls
-        if self.scale == 0:
+
+    @staticmethod
+    def drawn(s: Any, arm: int, reward: float, estimate: Estimate) -> float:
+        """Return by how much the noisy sum of an arm grows."""
+        pulls, level = int(s.in_trees[arm]) + 1, 0
+        s.in_trees[arm] = pulls
+        if s.me.scale == 0:
             return reward
         # The pull completes a block as large as the lowest digit 1 of n, and that one takes the
         # place of all smaller blocks: those of the digits 1 that end n − 1.
-        level = (pulls & -pulls).bit_length() - 1
-        noise = self.noise(arm, level, pulls - (1 << level))
+        while (pulls >> level) & 1 == 0:
+            level += 1
+        steps = noise_of(s, arm, level, pulls - (1 << level))
         for smaller in range(level):
-            noise -= self.noise(arm, smaller, pulls - (2 << smaller))
-        return (round(min(1.0, max(0.0, reward)) * STEPS) + noise) / STEPS
+            steps -= noise_of(s, arm, smaller, pulls - (2 << smaller))
+        clipped = min(1.0, max(0.0, reward)) * STEPS
+        steps += int((clipped + NEAREST) - NEAREST)
+        return steps / STEPS
 
-    def noise(self, arm: int, level: int, first: int) -> int:
-        """Return the noise of the block of 2^level pulls from `first` on, in steps."""
-        place = pack("<4Q", self.life, arm, level, first)
-        return laplace(Coins(self.secret, place), self.scale)
-
-    def reopened(self, word: int) -> None:
+    def reopened(self, s: Any, word: int) -> None:
         """Begin new trees, which have other noise and none of the rewards so far."""
-        self.counts[:], self.life = 0, word
+        s.in_trees[:], s.me.life = 0, signed_word(word)
 
     def check_state(self, values: State) -> None:
-        """Refuse counts that cannot be."""
-        counts: Any = values["counts"]
-        if (counts < 0).any() or (counts > self.horizon).any():
+        """Refuse pulls that cannot be."""
+        pulls: Any = values["in_trees"]
+        if (pulls < 0).any() or (pulls > self.horizon).any():
             raise InputError(
-                f"state field counts is {counts.tolist()}; they go from 0 to {self.horizon}"
+                f"state field in_trees is {pulls.tolist()}; they go from 0 to {self.horizon}"
             )
-        if not 0 <= values["life"] < 2**64:
+        if not -(2**63) <= values["life"] < 2**63:
             raise InputError(f"state field life is {values['life']}; it has 64 bits")
+
+
+def noise_of(s: Any, arm: int, level: int, first: int) -> int:
+    """Return the noise of the block of 2^level pulls from `first` on, in steps."""
+    return laplace_of(s.secret, s.me.life, arm, level, first, s.me.scale)
+
+
+def laplace_of(secret: Any, life: int, arm: int, level: int, first: int, scale: int) -> int:
+    """Return the variate of a block by its key and its place; compiled code has it, too."""
+    place = pack("<q3Q", life, arm, level, first)
+    return laplace(Coins(secret.astype("<i8").tobytes(), place), scale)
 
 
 class Coins:

@@ -6,11 +6,12 @@ For rewards with heavy tails, of which no variance need exist.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core.checks import require_number, require_positive
-from coopbandits.core.sources.source import Source, Tap
+from coopbandits.core.sources.source import Source
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView
@@ -49,28 +50,26 @@ class Truncated(Source):
     moment: float = 2.0
     name: ClassVar[str] = "truncated"
     keeps_range: ClassVar[bool] = True
+    derived: ClassVar[tuple[str, ...]] = ("limit", "moment")
 
     def __post_init__(self) -> None:
         """Refuse settings outside what it is defined for."""
         require_positive("limit", self.limit)
         require_moment(self.moment)
 
-    def make(self, view: LocalView) -> TruncatingTap:
-        """Return what one agent's rewards pass."""
+    def fields(self, num_arms: int) -> Mapping[str, Any]:
+        """Return the settings; thresholds follow from the agent's estimate."""
+        del num_arms
+        return {"limit": float, "moment": float}
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Note the settings."""
         del view
-        return TruncatingTap(self.limit, self.moment)
+        s.me.limit, s.me.moment = self.limit, self.moment
 
-
-class TruncatingTap(Tap):
-    """Remembers nothing: thresholds follow from the agent's estimate."""
-
-    def __init__(self, limit: float, moment: float) -> None:
-        self.limit, self.moment = limit, moment
-
-    def drawn(self, arm: int, reward: float, estimate: Estimate) -> float:
+    @staticmethod
+    def drawn(s: Any, arm: int, reward: float, estimate: Estimate) -> float:
         """Return a reward that is not too large, and else 0."""
-        count = float(estimate.counts[arm]) + 1.0
-        largest = (self.limit * count / (2.0 * math.log(max(2.0, estimate.time)))) ** (
-            1.0 / self.moment
-        )
-        return reward if abs(reward) <= largest else 0.0
+        count = estimate.counts[arm] + 1.0
+        known = s.me.limit * count / (2.0 * math.log(max(2.0, estimate.time)))
+        return reward if abs(reward) <= known ** (1.0 / s.me.moment) else 0.0

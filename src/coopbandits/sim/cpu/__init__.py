@@ -73,7 +73,7 @@ def find_kernel(task: Task) -> Kernel:
 def _equivalent(task: Task) -> Kernel | None:
     """Return a kernel that plays a task as the driver does, but faster."""
     is_apart = task.clocks is not None or task.tables.in_context or bool(task.faults)
-    if is_apart or len(task.policy.members) > 1:
+    if is_apart or len(task.policy.members) > 1 or driver.source_of(task.policy) is not None:
         return None
     parts = parts_of(task)
     kind, lasts = type(parts.aggregation), not parts.aggregation.forgets
@@ -91,7 +91,7 @@ def _equivalent(task: Task) -> Kernel | None:
 
 def parts_of(task: Task) -> Parts:
     """Return the parts of a task that is played by its parts; of a population the first's."""
-    parts = task.policy.members[0].parts
+    parts = driver.played_parts(driver.players(task.policy)[0])
     assert parts is not None  # noqa: S101  `obstacle` says so
     return parts
 
@@ -162,7 +162,8 @@ def _no_linear_flood(parts: Parts, task: Task) -> str:
 
 def _members(task: Task) -> list[Parts]:
     """Return the parts of all members of a population, or of the policy."""
-    return [member.parts for member in task.policy.members if member.parts is not None]
+    found = map(driver.played_parts, driver.players(task.policy))
+    return [parts for parts in found if parts is not None]
 
 
 def _uncompiled(parts: Parts, task: Task) -> str | None:

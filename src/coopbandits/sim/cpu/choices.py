@@ -32,8 +32,9 @@ from coopbandits.core import choice, draws
 from coopbandits.core.contract import Vector
 from coopbandits.core.index import Index
 from coopbandits.core.recommend import leader
+from coopbandits.core.sources import private
 from coopbandits.core.spelling import is_ours
-from coopbandits.sim.cpu import choice_forms, leaves
+from coopbandits.sim.cpu import choice_forms, leaves, noise
 from coopbandits.sim.cpu.choice_forms import best_of
 from coopbandits.sim.cpu.compiling import alone, calling, inner, no_collections
 from coopbandits.sim.cpu.guards import checked_value, guarded
@@ -59,6 +60,7 @@ _LEAVES: dict[Any, Any] = {
     draws.gamma_of: leaves.gamma_of,
     draws.normal_quantile: leaves.normal_quantile,
     draws.word_of: leaves.word_of,
+    private.laplace_of: noise.laplace_of,
     **leaves.ROWS,
     **leaves.VIEWS,
 }
@@ -72,6 +74,7 @@ def _use_leaf(function: Any, leaf: Any) -> None:
         2: lambda a, b: lambda a, b: leaf(a, b),
         3: lambda a, b, c: lambda a, b, c: leaf(a, b, c),
         4: lambda a, b, c, d: lambda a, b, c, d: leaf(a, b, c, d),
+        6: lambda a, b, c, d, e, f: lambda a, b, c, d, e, f: leaf(a, b, c, d, e, f),
     }[function.__code__.co_argcount]
     overload(function, strict=False)(body)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy, Parts
+from coopbandits.core.sources import Source
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError
 from coopbandits.sim.cpu.fault_chunks import FaultReader, LinkTable, link_table
@@ -20,8 +22,11 @@ from coopbandits.sim.driver.agents import (
     Agents,
     aggregation_of,
     form_of,
+    played_parts,
+    players,
     registers_of,
     run_bytes,
+    source_of,
 )
 from coopbandits.sim.driver.central import play_central
 from coopbandits.sim.driver.events import (
@@ -40,7 +45,15 @@ from coopbandits.sim.driver.steps import compiled_step
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.reference import play_again
 
-__all__ = ["obstacle", "on_fields", "play_fields", "run_bytes"]
+__all__ = [
+    "obstacle",
+    "on_fields",
+    "play_fields",
+    "played_parts",
+    "players",
+    "run_bytes",
+    "source_of",
+]
 
 SPAN_PULLS = 500_000
 """Pulls of one run between two reports of progress."""
@@ -48,14 +61,14 @@ SPAN_PULLS = 500_000
 
 def on_fields(task: Task) -> bool:
     """Return whether the policies of all agents are made of an aggregation on fields."""
-    members = task.policy.members if task.policy.plays_parts else ()
-    return bool(members) and all(aggregation_of(member) is not None for member in members)
+    found = players(task.policy)
+    return bool(found) and all(aggregation_of(player) is not None for player in found)
 
 
 def obstacle(task: Task) -> str:
     """Return why the driver cannot play a task on fields, or nothing."""
-    first, *others = task.policy.members
-    spec, parts = aggregation_of(first), first.parts
+    first, *others = players(task.policy)
+    spec, parts, source = aggregation_of(first), played_parts(first), source_of(first)
     assert spec is not None  # noqa: S101  it is on fields
     assert parts is not None  # noqa: S101  so it is made of parts
     statistic = parts.statistic
@@ -66,6 +79,8 @@ def obstacle(task: Task) -> str:
             return f" of index {parts.index.spelling} for rewards that depend on features"
     elif registers_of(first, task).layout is None:
         return f" for statistic {statistic.spelling}"
+    if source is not None and (missing := _no_source(source, task)):
+        return missing
     form = form_of(first, task)
     for other in others:
         same_functions = _functions_of(other) == _functions_of(first)
@@ -75,10 +90,20 @@ def obstacle(task: Task) -> str:
     if is_ours(spec):
         return ""  # what plays the task compiles its step, if it needs one
     try:
-        compiled_step(spec, form.layout, form.decay)
+        compiled_step(spec, form.layout, form.decay, source)
     except CannotCompileError as error:
         return f", since numba cannot compile aggregation {spec.spelling} ({error})"
     return ""
+
+
+def _no_source(source: Source, task: Task) -> str:
+    """Return why a source is for the reference engine, which refuses pulls that are too many."""
+    if not is_ours(source):
+        return f" for source {source.spelling}"
+    most = task.horizon if task.clocks is None else math.inf
+    return source.plain_only or (
+        "" if most <= source.most_pulls else f" for more pulls than {source.spelling} is made for"
+    )
 
 
 def _functions_of(policy: AnyPolicy) -> tuple[type, Any]:
@@ -101,7 +126,7 @@ class Driver:
 
     def __init__(self, parts: Parts, task: Task, runs: range, tick: Tick) -> None:
         self.task, self.runs = task, runs
-        policy, table = task.policy.members[0], link_table(task.network)
+        policy, table = players(task.policy)[0], link_table(task.network)
         spec, registers = aggregation_of(policy), registers_of(policy, task)
         assert spec is not None  # noqa: S101  `obstacle` says so
         self.scene: Scene | None = None
@@ -112,7 +137,7 @@ class Driver:
             self.scene, self.choice = self.state.scene, self.state.choice
         else:
             self.state = Runs(parts, task, runs, tick)
-            if len(task.policy.members) > 1:
+            if len(players(task.policy)) > 1:
                 self.choice, self.rule, self.numbers = mixed_choice(self.state, task)
             else:
                 self.rule, self.numbers = self.state.rule(apart=True)
@@ -124,7 +149,7 @@ class Driver:
             table = LinkTable(np.zeros(2, dtype=np.int64), table.senders[:0], table.reverse[:0])
         self.agents = [Agents(task, run, table, registers.size) for run in runs]
         form = form_of(policy, task)
-        self.step = compiled_step(spec, form.layout, form.decay)
+        self.step = compiled_step(spec, form.layout, form.decay, source_of(policy))
         self.reading = Reading(spec.least_time, spec.clips, not is_ours(spec))
         self.counts = np.zeros((len(runs), task.rounds.size, COUNTS), dtype=np.int64)
         self.fresh = np.zeros((len(runs), 0, registers.size))

@@ -14,8 +14,10 @@ from coopbandits.core.aggregate.fields import (
     state_class,
 )
 from coopbandits.core.contract import LocalView
-from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.policy import AnyPolicy, Parts
 from coopbandits.core.population import told_view
+from coopbandits.core.sourced import AtSource
+from coopbandits.core.sources import Source
 from coopbandits.core.statistic import Registers
 from coopbandits.sim.cpu.choice_forms import CONTEXT, STOP_MEMORY
 from coopbandits.sim.cpu.fault_chunks import LinkTable
@@ -65,13 +67,35 @@ class Form(NamedTuple):
     decay: float
 
 
+def played_parts(policy: AnyPolicy) -> Parts | None:
+    """Return the parts that agents of a policy play, on rewards as they are or from a source."""
+    if policy.plays_parts:
+        return policy.parts
+    return policy.noisy if source_of(policy) is not None else None  # type: ignore[attr-defined]  # of a source
+
+
+def source_of(policy: AnyPolicy) -> Source | None:
+    """Return what rewards pass before they count, unless the policy makes agents itself."""
+    if not isinstance(policy, AtSource) or type(policy).make_agent is not AtSource.make_agent:
+        return None
+    source: Source = policy.source
+    return source
+
+
+def players(policy: AnyPolicy) -> tuple[AnyPolicy, ...]:
+    """Return the policies whose agents take part, all of which play parts; else nothing."""
+    if source_of(policy) is not None:
+        return (policy,)
+    return policy.members if policy.plays_parts else ()
+
+
 def aggregation_of(policy: AnyPolicy) -> Aggregation | None:
     """Return the aggregation of a policy if it is one on fields and the policy plays its parts.
 
     Of a controller it is what that remembers.
     """
-    parts = policy.parts
-    spec = parts.aggregation if parts is not None and policy.plays_parts else None
+    parts = played_parts(policy)
+    spec = parts.aggregation if parts is not None else None
     spec = spec.memory if isinstance(spec, CentralAggregation) else spec
     return spec if isinstance(spec, Aggregation) and not spec.machine_only else None
 
@@ -84,18 +108,23 @@ def form_of(policy: AnyPolicy, task: Task) -> Form:
     fading = spec.decaying(registers)  # may have registers of its own
     told = task.network.num_agents if "num_agents" in policy.needs else 0
     sizes = sizes_of(fading, 1, told)
-    return Form(spec.layout(sizes, fading.decay), spec.widest(sizes, registers), fading.decay)
+    layout = spec.layout(sizes, fading.decay)
+    if source := source_of(policy):
+        numbers, arrays = source.layout(task.problem.num_arms)
+        layout = Layout(layout.numbers + numbers, layout.arrays + arrays)
+    return Form(layout, spec.widest(sizes, registers), fading.decay)
 
 
 def registers_of(policy: AnyPolicy, task: Task) -> Registers:
     """Return the registers of a policy's statistic."""
-    assert policy.parts is not None  # noqa: S101  the driver plays no others
-    return policy.parts.registers(task.problem.num_arms, task.num_features)
+    parts = played_parts(policy)
+    assert parts is not None  # noqa: S101  the driver plays no others
+    return parts.registers(task.problem.num_arms, task.num_features)
 
 
 def run_bytes(task: Task) -> int:
     """Return about how many bytes one run takes, beside its record."""
-    policy, agents = task.policy.members[0], task.network.num_agents
+    policy, agents = players(task.policy)[0], task.network.num_agents
     holders = 1 if policy.central else agents
     (layout, most, _), width = form_of(policy, task), registers_of(policy, task).size
     of_link = most + 3  # its place in the box; and of the tables of links
@@ -133,6 +162,7 @@ class Agents:
                 for view, policy in zip(local_views(task, run), policies, strict=True)
             ]
         self.specs = [aggregation_of(policy) for policy in policies]
+        self.source = source_of(policies[0])
         agents, links = len(self.views), table.senders.size
         self.layout, most, _ = form_of(policies[0], task)
         self.registers = [registers_of(policy, task) for policy in policies]
@@ -176,6 +206,8 @@ class Agents:
         spec = self.specs[agent]
         assert spec is not None  # noqa: S101  the driver plays no others
         spec.begin(self.state(agent), view, spec.decaying(self.registers[agent]))
+        if self.source is not None:
+            self.source.start(self.state(agent), view)
 
     def renew(self, step: Any, agent: int, rounds: int) -> None:
         """Replace an agent by a fresh one that has sat out all rounds so far."""

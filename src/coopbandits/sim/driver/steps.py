@@ -14,6 +14,9 @@ import numpy as np
 from numba import carray, cfunc, njit, types
 
 from coopbandits.core.aggregate.fields import Aggregation, Layout, state_class, tells_all
+from coopbandits.core.aggregate.neighborhood import arm_of
+from coopbandits.core.contract import Estimate
+from coopbandits.core.sources import Source
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_function, file_lock, first_line
 from coopbandits.sim.cpu.compiling import alone, inner
@@ -40,6 +43,7 @@ tell: Any = None
 receive: Any = None
 estimate: Any = None
 prepare: Any = None
+pour: Any = None
 arrays_of: Any = None
 state_of: Any = None
 
@@ -77,6 +81,7 @@ def _form(key: str) -> Any:
             elif phase == OBSERVE:
                 if acts[agent] > 0:
                     s = state_of(me[agent], arrays, agent, first, stop)
+                    pour(s, pulls[agent], totals[agent], contexts[agent, 1:])
                     if not observe(s, pulls[agent]):
                         return 0
             elif phase == MESSAGE:
@@ -187,6 +192,25 @@ def _succeeding(name: str, function: Any) -> Any:
     return function if name == "message" else alone(forms[name], forceinline=True)
 
 
+def _pouring(source: Source | None) -> Any:
+    """Return a function that makes of a reward what it counts, by what the agent chose on."""
+    if source is None:
+
+        def nothing(s: Any, pull: Any, totals: Any, context: Any) -> None:
+            pass
+
+        return inner(nothing, forceinline=True)
+    drawn, found_arm = compiled_function(type(source).drawn), compiled_function(arm_of)
+
+    def pour(s: Any, pull: Any, totals: Any, context: Any) -> None:
+        arms = totals.size // 2
+        arm, sums, counts = found_arm(pull, arms), totals[:arms], totals[arms:]
+        estimate = Estimate(sums, counts, context[0], context[1], context[2], (), (), None)
+        pull[arm] = drawn(s, arm, pull[arm], estimate)
+
+    return inner(pour, forceinline=True)
+
+
 def numbers_type(layout: Layout) -> np.dtype[Any]:
     """Return the record that holds an agent's single numbers."""
     fields = [(name, np.int64 if kind is int else np.float64) for name, kind in layout.numbers]
@@ -212,21 +236,25 @@ def _sources(layout: Layout) -> str:
     return "\n".join(lines)
 
 
-def compiled_step(spec: Aggregation, layout: Layout, decay: float) -> Any:
+def compiled_step(
+    spec: Aggregation, layout: Layout, decay: float, source: Source | None = None
+) -> Any:
     """Return the compiled step of an aggregation: from memory, from disk, or made now.
 
-    `decay` is what registers count after one more round.
+    `decay` is what registers count after one more round, and `source` what rewards pass.
     """
     functions = spec.functions(decay)
-    source, numbers = _sources(layout), numbers_type(layout)
+    text, numbers = _sources(layout), numbers_type(layout)
     alike = tells_all(spec.plain_functions()["message"])
-    key = digest((_form, _telling.__code__, functions, source, repr(numbers), layout.names))
+    poured = source and (_pouring.__code__, type(source).drawn)
+    key = digest((_form, _telling.__code__, functions, text, repr(numbers), layout.names, poured))
     if key not in _steps:
         state = state_class(tuple(field.name for field in layout.arrays))
         made: dict[str, Any] = {"np": np, "State": state}
-        exec(compile(source, "<fields>", "exec"), made)  # noqa: S102  of names of fields alone
+        exec(compile(text, "<fields>", "exec"), made)  # noqa: S102  of names of fields alone
         guard = _succeeding if is_ours(spec) else _guarded
         scope = {name: guard(name, compiled_function(each)) for name, each in functions.items()}
+        scope["pour"] = _pouring(source)
         scope["tell"] = _telling(scope.pop("message"), alike=alike, allocates=not is_ours(spec))
         scope |= {name: njit(made[name], inline="always") for name in ("arrays_of", "state_of")}
         form = _form(key)

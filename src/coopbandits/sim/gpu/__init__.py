@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from coopbandits.core.aggregate import CentralTotals, LocalSums, RunningConsensus, StagedMixing
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
-from coopbandits.sim import cpu
+from coopbandits.sim import cpu, driver
 from coopbandits.sim.cpu.choices import declares_bonus
 from coopbandits.sim.engine import Engine, one_thread
 from coopbandits.sim.gpu import central
@@ -53,6 +53,8 @@ def obstacle(task: Task) -> str | None:
         return missing
     if task.clocks is not None:
         return " on own clocks"
+    if driver.source_of(task.policy) is not None:
+        return " for rewards from a source"
     if len(task.policy.members) > 1:
         return " for populations"
     if task.faults:
