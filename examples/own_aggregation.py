@@ -6,15 +6,14 @@ from typing import Any
 
 import coopbandits as cb
 from coopbandits.core import rows
-from coopbandits.core.aggregate.fields import AGENTS, Aggregation, Sizes
 
 
 @dataclass(frozen=True)
-class LateConsensus(Aggregation):  # as running consensus, but this round's pull comes last
+class LateConsensus(cb.Aggregation):  # as running consensus, but this round's pull comes last
     name = "late-consensus"
     needs = frozenset({"num_agents"})
 
-    def fields(self, sizes: Sizes) -> Mapping[str, Any]:  # all that is remembered
+    def fields(self, sizes: cb.Sizes) -> Mapping[str, Any]:  # all that is remembered
         width = sizes.width  # registers: sums and counts
         return {"mixed": width, "new": width, "weights": sizes.links, "num_agents": float}
 
@@ -27,7 +26,7 @@ class LateConsensus(Aggregation):  # as running consensus, but this round's pull
         rows.add(s.new, pull)
 
     @staticmethod
-    def message(s: Any, link: int, out: cb.Vector) -> int:
+    def message(s: Any, out: cb.Vector) -> int:
         rows.copy(out, s.mixed)
         return out.size  # 0 for silence
 
@@ -41,7 +40,7 @@ class LateConsensus(Aggregation):  # as running consensus, but this round's pull
 
     @staticmethod
     def estimate(s: Any, totals: cb.Vector, certain: cb.Vector, about: cb.Vector) -> None:
-        about[AGENTS] = s.me.num_agents
+        about[cb.AGENTS] = s.me.num_agents
         rows.set_scaled(totals, s.me.num_agents, s.mixed)
 
 

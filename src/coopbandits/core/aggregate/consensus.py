@@ -110,7 +110,7 @@ class RunningConsensus(Aggregation):
         rows.add(s.mixed, pull)
 
     @staticmethod
-    def message(s: Any, link: int, out: Vector) -> int:
+    def message(s: Any, out: Vector) -> int:
         """Write the averages with the pulls of this round."""
         rows.copy(out[: s.mixed.size], s.mixed)
         return int(s.mixed.size)

@@ -90,7 +90,7 @@ class LocalSums(Aggregation):
         rows.add(s.totals, pull)
 
     @staticmethod
-    def message(s: Any, link: int, out: Vector) -> int:
+    def message(s: Any, out: Vector) -> int:
         """Stay silent."""
         return 0
 

@@ -192,7 +192,7 @@ class NeighborhoodSums(Aggregation):
         s.me.num_pulls += 1
 
     @staticmethod
-    def message(s: Any, link: int, out: Vector) -> int:
+    def message(s: Any, out: Vector) -> int:
         """Write the own pulls of this round that are told; stay silent if there are none."""
         if s.me.num_news == 0:
             return 0

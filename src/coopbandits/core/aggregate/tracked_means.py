@@ -132,7 +132,7 @@ class TrackedMeans(Aggregation):
         s.me.num_pulls += 1
 
     @staticmethod
-    def message(s: Any, link: int, out: Vector) -> int:
+    def message(s: Any, out: Vector) -> int:
         """Write [z | largest counts]; stay silent before every arm was pulled."""
         if s.me.ready == 0:
             return 0

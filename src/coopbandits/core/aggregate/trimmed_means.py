@@ -139,7 +139,7 @@ class TrimmedMeans(Aggregation):
             lie(s, arms)
 
     @staticmethod
-    def message(s: Any, link: int, out: Vector) -> int:
+    def message(s: Any, out: Vector) -> int:
         """Write [own means | own counts]."""
         rows.copy(out, s.told)
         return int(s.told.size)

@@ -216,7 +216,7 @@ class ReportedLosses(Aggregation):
             s.me.num_news += 1
 
     @staticmethod
-    def message(s: Any, link: int, out: Vector) -> int:
+    def message(s: Any, out: Vector) -> int:
         """Write the items of this round; stay silent if there are none."""
         width = s.news.shape[1]
         for item in range(s.me.num_news):

@@ -149,7 +149,7 @@ class ArmAdvice(Aggregation):
         rows.add(s.in_phase, counts_of(pull))
 
     @staticmethod
-    def message(s: Any, link: int, out: Vector) -> int:
+    def message(s: Any, out: Vector) -> int:
         """Write the arm played most in this phase, in its last round."""
         if not ends_phase(s):
             return 0

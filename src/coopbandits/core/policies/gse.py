@@ -149,7 +149,7 @@ class RuledOut(Aggregation):
         rows.add(s.counts, counts_of(pull))
 
     @staticmethod
-    def message(s: Any, link: int, out: Vector) -> int:
+    def message(s: Any, out: Vector) -> int:
         """Write [z | flags]."""
         size = s.tracked.size
         rows.copy(out[:size], s.tracked)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from coopbandits.sim.cpu.inner import inner
+from coopbandits.sim.cpu.compiling import inner
 
 HASH, MIXED, MESSAGE, BIT, HASHES, KEY, PLACE = 0, 8, 24, 40, 41, 42, 46
 """Places in the working memory: the hash (8 words), what is mixed (16), a message (16), how many

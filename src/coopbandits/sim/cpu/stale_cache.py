@@ -32,8 +32,8 @@ def remove(cache: Path) -> None:
 def digest() -> str:
     """Return a digest of all sources that kernels are compiled from."""
     files = [Path(str(module.__file__)) for module in (rewards, tables, schedule)]
-    for module in (str(core.__file__), __file__):
-        files += sorted(Path(module).parent.rglob("*.py"))
+    for folder in (Path(str(core.__file__)).parent, Path(__file__).parents[1]):
+        files += sorted(folder.rglob("*.py"))
     total = hashlib.sha256()
     for file in files:
         total.update(file.read_bytes())
