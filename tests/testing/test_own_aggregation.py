@@ -10,8 +10,6 @@ import pytest
 import coopbandits as cb
 from coopbandits.core import rows
 from coopbandits.testing import PolicyCheckError, check_policy
-from coopbandits.testing.checks.forms import compiled_form
-from coopbandits.testing.world import Trial
 
 from ..sim.driver.push_sum import PushSum
 
@@ -98,7 +96,7 @@ class Overflows(PushSum):
     @staticmethod
     def estimate(s: Any, totals: Any, certain: Any, about: Any) -> None:
         PushSum.estimate(s, totals, certain, about)
-        if s.me.large * s.me.large > 0:
+        if s.me.large * s.me.large <= 0:
             rows.scale(totals, 0.5)
 
 
@@ -120,9 +118,3 @@ def test_mistakes_are_found(kind: Any, said: str) -> None:
 
 def test_the_honest_one_passes() -> None:
     check_policy(cb.combine(PushSum(), cb.UCB()), rounds=12)
-
-
-def test_what_plays_otherwise_when_compiled_is_found() -> None:
-    trial = Trial(cb.combine(Overflows(), cb.UCB()), 3, 40, 0)
-    with pytest.raises(PolicyCheckError, match=r"with compiled functions, .* in plain Python"):
-        compiled_form(trial)

@@ -57,6 +57,7 @@ from .broken_totals import (
     wrong,
 )
 from .honest import Honest, Pool, Pooled, Using
+from .test_own_aggregation import Overflows
 
 pytestmark = pytest.mark.plays
 
@@ -192,6 +193,7 @@ BROKEN: dict[str, tuple[Any, ...]] = {
         combine(broken_post.GreedyMixed(), UCB()),
     ),
     "exact totals": (combine(broken_post.NewsOnly(), UCB()),),
+    "compiled form": (combine(Overflows(), UCB()),),
 }
 
 

@@ -217,10 +217,11 @@ class Aggregation(AnyAggregation):
 
     @staticmethod
     @abstractmethod
-    def message(s: Any, out: Vector) -> int:
-        """Write this round's message to all neighbours; return its length, 0 for silence.
+    def message(s: Any, *given: Any, **_: Any) -> int:
+        """Write this round's message into an array and return its length, 0 for silence.
 
-        Where neighbours are told different things it is ``message(s, link, out)``.
+        Either ``message(s, out)``, which tells all neighbours the same, or ``message(s, link,
+        out)``.
         """
 
     @staticmethod
