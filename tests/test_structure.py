@@ -47,6 +47,9 @@ OFFSET_EXCEPTIONS = {
     "fleet/local/summary.py": "the audit's accounts, added up from answers to applications",
 }
 
+PUBLIC_NUMBA = ("numba", "numba.extending")
+NUMBA_EXCEPTION = "sim/cpu/compiling.py"
+
 Search = Callable[[ast.AST], Iterator[ast.AST]]
 
 
@@ -169,6 +172,43 @@ def test_only_the_statistic_knows_where_registers_lie() -> None:
     found = search(counts_registers, REGISTER_OWNERS, REGISTER_WORDS)
     assert {place: found[place] for place in found if place not in OFFSET_EXCEPTIONS} == {}
     assert set(OFFSET_EXCEPTIONS) <= set(found), "an exception that is not needed any more"
+
+
+def imports_private_numba(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield imports of modules of numba that are not public, and of llvmlite."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                modules = [each.name for each in names]
+            case ast.ImportFrom(module=str(module)):
+                modules = [module]
+            case ast.Attribute():  # as in ``numba.core.types``
+                modules = [ast.unparse(node)] if ast.unparse(node) == "numba.core" else []
+            case _:
+                continue
+        private = (each for each in modules if each not in PUBLIC_NUMBA)
+        if any(each.partition(".")[0] in ("numba", "llvmlite") for each in private):
+            yield node
+
+
+def test_what_is_private_to_numba_is_used_in_one_file() -> None:
+    assert list(search(imports_private_numba, (), ("numba", "llvmlite"))) == [NUMBA_EXCEPTION]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_private"),
+    [
+        ("from llvmlite import ir", True),
+        ("from numba.core import types", True),
+        ("import numba.np.arrayobj", True),
+        ("numba.core.types.int64", True),
+        ("from numba import njit, types", False),
+        ("from numba.extending import overload", False),
+        ("numba.get_num_threads()", False),
+    ],
+)
+def test_the_search_for_private_numba(line: str, is_private: bool) -> None:
+    assert bool(list(imports_private_numba(ast.parse(line)))) == is_private
 
 
 @pytest.mark.parametrize(

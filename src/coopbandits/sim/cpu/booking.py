@@ -61,15 +61,15 @@ def keep_worst(worst: Any, slot: int, regret: float) -> None:
 
 @inner
 def pull_rows(
-    world: Any, tally: Any, fresh: Any, own: Any, lasts: Any, acts: Any, squares: int, slot: int,
-    done: int, start: int, end: int, is_recorded: bool, weight: float,
+    world: Any, tally: Any, fresh: Any, own: Any, lasts: Any, squares: int, slot: int, done: int,
+    start: int, end: int, is_recorded: bool,
 ) -> None:  # fmt: skip
-    """Let some agents of one run, if they act, pull the arms they chose, and add the pulls to rows.
+    """Let some agents of one run pull the arms they chose, and add the pulls to rows.
 
-    There a pull counts `weight`; see `ageing`. Of `world` and `tally` this run's are given.
+    Of `world` and `tally` this run's are given.
     """
-    is_plain = world.prices.shape[0] == world.num_arms and weight == 1.0 and squares == 0
-    if is_plain and acts.shape[0] == 0 and fresh.shape[0] == 0 and tally.arms.shape[1] == 0:
+    is_plain = world.prices.shape[0] == world.num_arms and squares == 0
+    if is_plain and fresh.shape[0] == 0 and tally.arms.shape[1] == 0:
         _pull_plain_rows(world, tally, own, lasts, slot, done, start, end, is_recorded)
         return
     kind, table, prices, num_arms = world.form_kind, world.tables, world.prices, world.num_arms
@@ -82,16 +82,14 @@ def pull_rows(
         at, paid = np.uintp(first // block), 0.0
         stop = min(first + block, end)
         for agent in range(np.uintp(first), np.uintp(stop)):
-            if acts.shape[0] > 0 and acts[0, agent] == 0:
-                continue
             arm = np.uintp(lasts[agent])
             z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
             u = reward_from_variate(kind, table, np.uintp(places[agent] + shift) + arm, z)
-            own[agent, arm] += weight * u
-            own[agent, counted + arm] += weight
+            own[agent, arm] += u
+            own[agent, counted + arm] += 1.0
             if squares > 0:
                 square = np.uintp(square_place(num_arms, squares, np.int64(arm)))
-                own[agent, square] += weight * u * u
+                own[agent, square] += u * u
             counts[at, at_slot, arm] += 1
             paid += u
             if fresh.shape[0] > 0:
@@ -100,8 +98,8 @@ def pull_rows(
                 arms[agent, done] = arm
         rewards[at, at_slot] += paid
         _charge_rows(
-            prices, num_arms, places, shift, lasts, acts, regrets, tally.costs[at], tally.worst[at],
-            slot, first, stop, is_recorded,
+            prices, num_arms, places, shift, lasts, regrets, tally.costs[at], tally.worst[at], slot,
+            first, stop, is_recorded,
         )  # fmt: skip
 
 
@@ -110,7 +108,7 @@ def _pull_plain_rows(
     world: Any, tally: Any, own: Any, lasts: Any, slot: int, done: int, start: int, end: int,
     is_recorded: bool,
 ) -> None:  # fmt: skip
-    """Do the same where there is one table, all act, and nothing else is kept: most often so."""
+    """Do the same where there is one table and nothing else is kept: most often so."""
     counted, at_slot = np.uintp(world.num_arms), np.uintp(slot)
     regrets = tally.regrets
     for first in range(start, end, world.block):
@@ -133,13 +131,11 @@ def _pull_plain_rows(
 
 @inner(forceinline=True)
 def _charge_rows(
-    prices: Any, num_arms: int, places: Any, shift: int, lasts: Any, acts: Any, regrets: Any,
-    costs: Any, worst: Any, slot: int, first: int, stop: int, is_recorded: bool,
+    prices: Any, num_arms: int, places: Any, shift: int, lasts: Any, regrets: Any, costs: Any,
+    worst: Any, slot: int, first: int, stop: int, is_recorded: bool,
 ) -> None:  # fmt: skip
     """Enter what one pull of each of some agents costs, in a loop of its own: that is quicker."""
     for agent in range(np.uintp(first), np.uintp(stop)):
-        if acts.shape[0] > 0 and acts[0, agent] == 0:
-            continue
         row = np.uintp(places[agent] + shift + lasts[agent])
         regrets[agent] += prices[row, OWN_GAP]
         if prices.shape[0] > num_arms:

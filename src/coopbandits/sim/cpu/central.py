@@ -13,7 +13,6 @@ from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
-from coopbandits.sim.cpu.fault_chunks import FaultReader
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
@@ -39,16 +38,12 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     delay = parts.aggregation.delay
     totals = np.zeros((len(runs), 1, state.shape[2]))
     history = np.zeros((len(runs), 0 if delay is None else delay + 1, state.shape[2]))
-    reader = FaultReader(task, runs)
-    most = min(
-        reader.most, max(1, SPAN_PULLS // task.network.num_agents), most_rounds(state.discount)
-    )
+    most = min(max(1, SPAN_PULLS // task.network.num_agents), most_rounds(state.discount))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, totals, history,
-            state.memory, rule, numbers, reader.read(rounds).acts,
-            ageing(state.discount, done, rounds),
+            state.memory, rule, numbers, ageing(state.discount, done, rounds),
         )  # fmt: skip
         end_span(state.discount, rounds, totals, history)
         state.played(rounds)
@@ -57,17 +52,17 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 
 def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
-    rule: Any, numbers: Any, acts: Any, ageing: Any,
+    rule: Any, numbers: Any, ageing: Any,
 ) -> None:  # fmt: skip
     """Play a span of rounds, every thread a run."""
-    own = (world, tally, fresh, totals, history, memory, acts)
+    own = (world, tally, fresh, totals, history, memory)
     launch(_play_run, totals.shape[0], (span, rule, numbers, ageing), own)
 
 
 @for_threads(allocates=True)
 def _play_run(
     _run: int, span: Any, rule: Any, numbers: Any, ageing: Any, world: Any, tally: Any, fresh: Any,
-    totals: Any, history: Any, memory: Any, acts: Any,
+    totals: Any, history: Any, memory: Any,
 ) -> None:  # fmt: skip
     """Play one run; the oldest row of `history` is what the controller sees.
 
@@ -89,8 +84,6 @@ def _play_run(
         visible = history[row : row + 1] if kept > 0 else totals
         chosen = 0  # agents that have chosen on the present totals
         for agent in range(num_agents):
-            if acts.shape[0] > 0 and acts[r, agent] == 0:
-                continue
             if kept == 0:
                 chosen = agent
             if agent >= chosen:

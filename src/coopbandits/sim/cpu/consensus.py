@@ -79,7 +79,7 @@ def _play(
     x + y of the last round stands in `own`; P(x + y) goes to `other`, and the new pulls are added.
     """
     _, start, end = share_of(task, parts, world)
-    num_agents, everybody = float(mixed.shape[0]), np.empty((0, 0), dtype=np.uint8)
+    num_agents = float(mixed.shape[0])
     scratch, contexts = np.empty(rule.scratch), np.empty((1, CONTEXT))
     contexts[0, FACTOR], contexts[0, AGENTS], contexts[0, AHEAD] = num_agents, num_agents, 1.0
     for r in range(first, stop):
@@ -93,6 +93,6 @@ def _play(
             rule.numbers_stride, memory, scratch, lasts, start, end, rule.num_arms, rule.squares,
         )  # fmt: skip
         pull_rows(
-            world, tally, fresh, other, lasts, everybody, rule.squares, span.slot + passed, done,
-            start, end, span.stops[passed] == r + 1, 1.0,
+            world, tally, fresh, other, lasts, rule.squares, span.slot + passed, done, start, end,
+            span.stops[passed] == r + 1,
         )  # fmt: skip

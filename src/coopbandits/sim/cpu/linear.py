@@ -1,7 +1,7 @@
-"""Linear models on own sums, and on a flood of totals in which nothing fails.
+"""Linear models on a flood of totals in which nothing fails.
 
-Then what an agent knows of another is as old as it is far away, so no entry is kept: in every round
-an agent adds the pull that reaches it now from everybody, by a table of who is how far away. What
+What an agent knows of another is as old as it is far away, so no entry is kept: in every round an
+agent adds the pull that reaches it now from everybody, by a table of who is how far away. What
 messages say of whom does not depend on what is added up; so they are counted by the kernel of the
 plain flood, which plays nothing but that.
 """
@@ -18,7 +18,7 @@ from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.index import UCB
 from coopbandits.core.policy import Parts, combine
 from coopbandits.problems import GaussianBandit
-from coopbandits.sim.cpu.balls import Balls, find_balls
+from coopbandits.sim.cpu.balls import find_balls
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
@@ -63,12 +63,6 @@ def excess(parts: Parts, task: Task) -> bool:
 def play_linear_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of an index on linear models that are flooded."""
     balls = find_balls(task.network, task.network.num_agents)
-    state = _play(parts, task, runs, tick, balls)
-    sent = count_entries(task, state.shape[2], balls.starts.shape[1] - 1)
-    return state.finish(np.repeat(sent, len(runs), axis=0))
-
-
-def _play(parts: Parts, task: Task, runs: range, tick: Tick, balls: Balls) -> LinearRuns:
     state = LinearRuns(parts, task, runs, tick)
     num_runs, agents = state.shape[:2]
     rows, known = np.zeros(state.shape), np.ones((num_runs, agents, 2))
@@ -84,7 +78,8 @@ def _play(parts: Parts, task: Task, runs: range, tick: Tick, balls: Balls) -> Li
             recent, balls.starts, balls.members, state.choice.address, state.numbers, state.memory,
         )  # fmt: skip
         state.played(rounds)
-    return state
+    sent = count_entries(task, state.shape[2], balls.starts.shape[1] - 1)
+    return state.finish(np.repeat(sent, num_runs, axis=0))
 
 
 def count_entries(task: Task, size: int, hops: int) -> NDArray[np.int64]:

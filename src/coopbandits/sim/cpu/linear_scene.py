@@ -97,13 +97,12 @@ class LinearRuns:
         self.done += rounds
         self.tick(rounds * self.shape[0] * self.shape[1])
 
-    def finish(self, messages: NDArray[np.int64] | None) -> Record:
+    def finish(self, messages: NDArray[np.int64]) -> Record:
         """Return the record, with the messages (run, recorded round, 4) as `Runs.finish` does."""
-        if messages is not None:
-            totals = messages.cumsum(axis=1)
-            self.record.values[:] = totals[:, :, 0]
-            for at, name in enumerate(("messages", "delivered", "lost"), start=1):
-                getattr(self.record, name)[:] = totals[:, -1, at]
+        totals = messages.cumsum(axis=1)
+        self.record.values[:] = totals[:, :, 0]
+        for at, name in enumerate(("messages", "delivered", "lost"), start=1):
+            getattr(self.record, name)[:] = totals[:, -1, at]
         write_record(self.tally, self.record)
         return self.record
 
