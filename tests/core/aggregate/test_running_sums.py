@@ -84,7 +84,8 @@ def mass(world: Rough[FieldMachine]) -> Vector:
     for i, agent in enumerate(world.agents):
         for j, at in agent.places.items():
             other = world.agents[j]
-            total = total + agent.state.sent[at] - other.state.heard[other.places[i]]
+            state, heard = agent.state, other.state.heard[other.places[i]]
+            total = total + state.offered - state.withheld[at] - heard
     return np.asarray(total)
 
 

@@ -229,7 +229,8 @@ def mass(agents: list[CooperativeAgent]) -> Vector:
             total += machine.state.mixed
         elif isinstance(machine, RunningSumsMachine):
             state = machine.state
-            total += state.held[:-1] + (state.sent - state.heard)[:, :-1].sum(axis=0)
+            sent = state.offered - state.withheld
+            total += state.held[:-1] + (sent - state.heard)[:, :-1].sum(axis=0)
         else:
             assert isinstance(machine, StagedMixingMachine)
             state = machine.state

@@ -98,7 +98,9 @@ class RunningSums(Aggregation):
         return {
             "held": size,  # y, z
             "share": size,
-            "sent": (links, size),  # S_ij
+            "offered": size,  # Σ o, which S_ij is but for what was withheld from j
+            "withheld": (links, size),
+            "gated": whole(links),  # whether anything ever was
             "heard": (links, size),  # R_ij
             "ages": links,  # rounds since each neighbour was heard
             "gaps": links,  # mean rounds between its messages
@@ -129,8 +131,9 @@ class RunningSums(Aggregation):
         rows.multiply(s.held[:size], factors)
         rows.multiply(s.share[:size], factors)
         for link in range(s.ages.size):
-            rows.multiply(s.sent[link, :size], factors)
+            rows.multiply(s.withheld[link, :size], factors)
             rows.multiply(s.heard[link, :size], factors)
+        rows.multiply(s.offered[:size], factors)
 
     @staticmethod
     def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
@@ -157,9 +160,11 @@ class RunningSums(Aggregation):
         """Write all that was ever handed to a neighbour, this round's share included."""
         size = s.held.size
         if s.alive[link] == 1:
-            rows.add_up(out[:size], s.sent[link], s.share)
+            rows.add_up(out[:size], s.offered, s.share)
         else:
-            rows.copy(out[:size], s.sent[link])
+            rows.copy(out[:size], s.offered)
+        if s.gated[link] == 1:
+            rows.subtract(out[:size], s.withheld[link])
         return write_minima(s, s.told[link], out, size)
 
     @staticmethod
@@ -167,9 +172,11 @@ class RunningSums(Aggregation):
         """Keep the own share, and take what is new."""
         size = s.held.size
         rows.copy(s.held, s.share)
+        rows.add(s.offered, s.share)
         for link in range(lengths.size):
-            if s.alive[link] == 1:
-                rows.add(s.sent[link], s.share)
+            if s.alive[link] == 0:
+                rows.add(s.withheld[link], s.share)
+                s.gated[link] = 1
             s.ages[link] += 1.0
             if lengths[link] == 0:
                 continue
