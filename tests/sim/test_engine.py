@@ -134,7 +134,7 @@ def test_engines_of_one_thread_refuse_no_threads(threads: Any) -> None:
 
 
 def test_memory_grows_with_what_a_run_holds() -> None:
-    flood, plain = task(cb.FloodTS()), task(cb.CentralUCB())
+    flood, plain = task(cb.FloodTS()), task(cb.MPUCB(hop_limit=2))
     assert cpu.ENGINE.run_bytes(plain) == 4 * 2 * 100
     assert cpu.ENGINE.run_bytes(flood) == 4 * 2 * 100 + 32 * 4**2 + 16 * 4 * 9
     assert reference.ENGINE.run_bytes(plain) is None
