@@ -134,16 +134,19 @@ def _task(body: Inner, rounds: str, given: Any, own: Any) -> Any:
     """Return the C function that reads words and calls a body: from memory, from disk, or new."""
     reader = Reader()
     values = [reader.read(value) for value in given] + [reader.read(value, True) for value in own]
-    call = f"    body(number, {rounds}{', '.join(values)})"
-    lines = ["def play(pointers, wholes, floats, number):", *reader.lines, call]
+    lines = [*reader.lines, f"    body(number, {rounds}{', '.join(values)})"]
     name, source = f"{body.py_func.__module__}.{body.py_func.__qualname__}", "\n".join(lines)
     key = hashlib.sha256(f"{name} {source}".encode()).hexdigest()
     if key not in _tasks:
         made: dict[str, Any] = {"body": body, "carray": carray, "np": np, **reader.kinds}
+        # Kernels of several processes meet on disk. Functions of the same name that take the same
+        # arguments would be taken for one another, so the name says which it is.
+        play = f"play_{key}"
+        source = f"def {play}(pointers, wholes, floats, number):\n{source}"
         exec(compile(source, "<words>", "exec"), made)  # noqa: S102  of places and types alone
         form = _form(key)
         task = FunctionType(
-            form.__code__, {**form.__globals__, "_play": inner(made["play"], allocates=True)},
+            form.__code__, {**form.__globals__, "_play": inner(made[play], allocates=True)},
             "task", None, form.__closure__,
         )  # fmt: skip
         task.__qualname__ = name  # numba files it under that, and under what it closes over
