@@ -149,7 +149,7 @@ def _task(body: Inner, rounds: str, given: Any, own: Any) -> Any:
             form.__code__, {**form.__globals__, "_play": inner(made[play], allocates=True)},
             "task", None, form.__closure__,
         )  # fmt: skip
-        task.__qualname__ = name  # numba files it under that, and under what it closes over
+        task.__qualname__ = f"{name}.{key[:16]}"  # numba files it under that
         with no_collections():
             _tasks[key] = cfunc(_SIGNATURE, cache=True)(task)
     return _tasks[key]
