@@ -13,6 +13,7 @@ from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
+from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
@@ -22,7 +23,6 @@ from coopbandits.sim.cpu.leaves import (
     word_at,
 )
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.threads import launch
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 

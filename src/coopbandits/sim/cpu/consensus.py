@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import get_num_threads
 
 from coopbandits.core.policy import Parts
 from coopbandits.sim.cpu.averaging import average
@@ -16,9 +15,9 @@ from coopbandits.sim.cpu.booking import pull_rows
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads
+from coopbandits.sim.cpu.launch import launch_rounds, parts_of_a_run, share_of
 from coopbandits.sim.cpu.leaves import count_up_to
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.threads import launch_rounds, share_of
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 
@@ -37,13 +36,12 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     mixed, spare = np.zeros(shape), np.zeros(shape)
     lasts = np.zeros(state.shape[:2], dtype=np.int64)
     most = max(1, SPAN_PULLS // task.network.num_agents)
-    # With as many runs as threads each thread plays runs of its own, else all share every round.
-    blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
+    in_parts = parts_of_a_run(state.world)
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, fresh, mixed, spare, lasts,
-            state.memory, indptr, indices, matrix.data, rule, numbers, blocks,
+            state.memory, indptr, indices, matrix.data, rule, numbers, in_parts,
         )  # fmt: skip
         if rounds % 2:
             mixed, spare = spare, mixed

@@ -14,7 +14,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.entries import HEADER
@@ -28,6 +27,7 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
 from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
+from coopbandits.sim.cpu.launch import launch_rounds, parts_of_a_run, share_of
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
@@ -39,7 +39,6 @@ from coopbandits.sim.cpu.leaves import (
     word_at,
 )
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.threads import launch_rounds, share_of
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
 
@@ -156,15 +155,14 @@ def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     agents, width = state.shape[1:]
     log, fleet = make_log(task, len(runs)), make_fleet(len(runs), agents, links.senders.size, width)
     counts = np.zeros((len(runs), state.world.num_blocks, task.rounds.size, 4), dtype=np.int64)
-    # With at least as many runs as threads, threads take whole runs; else they share every round.
-    blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
+    in_parts = parts_of_a_run(state.world)
     most = max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size)))
     most = min(reader.most, most, most_rounds(state.discount))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, log, fleet, counts,
-            reader.read(rounds), links, rule, numbers, state.memory, blocks,
+            reader.read(rounds), links, rule, numbers, state.memory, in_parts,
             aged(state.discount, done, rounds), state.discount != 1.0,
         )  # fmt: skip
         end_span(state.discount, rounds, fleet.totals, fleet.known[..., ROUNDS])

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import get_num_threads
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate import FloodedPulls
@@ -22,6 +21,7 @@ from coopbandits.sim.cpu.booking import charge, enter, keep_worst
 from coopbandits.sim.cpu.choice_forms import CONTEXT, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
+from coopbandits.sim.cpu.launch import launch_rounds, parts_of_a_run, share_of
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
@@ -31,7 +31,6 @@ from coopbandits.sim.cpu.leaves import (
     word_at,
 )
 from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.threads import launch_rounds, share_of
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick, join
 
@@ -84,14 +83,13 @@ def play_together(parts: Parts, task: Task, runs: range, tick: Tick, balls: Ball
     ring = (len(runs), balls.starts.shape[1], task.network.num_agents)
     arms, rewards = np.zeros(ring, dtype=np.int32), np.zeros(ring)
     last = np.zeros(state.shape[:2], dtype=np.int64)
-    # With at least as many runs as threads, threads take whole runs; else they share every round.
-    blocks = 1 if len(runs) >= get_num_threads() else state.world.num_blocks
+    in_parts = parts_of_a_run(state.world)
     most = max(1, SPAN_PULLS // balls.members.size)
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
         play_rounds(
             state.world, span(task, done, rounds), state.tally, state.fresh, totals, arms, rewards,
-            last, state.memory, balls.starts, balls.members, rule, numbers, blocks,
+            last, state.memory, balls.starts, balls.members, rule, numbers, in_parts,
         )  # fmt: skip
         state.played(rounds)
     return state.finish()
@@ -131,7 +129,7 @@ def play_rounds(
     starts, members : arrays
         The balls.
     parts : int
-        How many parts the agents of a run are split into: 1, or the number of blocks.
+        How many parts the agents of a run are split into.
     """
     at_once = span.rounds if parts == 1 else 1
     given = (parts, span, starts, members, rule, numbers)

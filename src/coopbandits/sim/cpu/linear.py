@@ -23,6 +23,7 @@ from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIM
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
 from coopbandits.sim.cpu.flood import play_together
+from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import count_up_to, variate, word_at
 from coopbandits.sim.cpu.linear_scene import (
     LinearRuns,
@@ -32,7 +33,6 @@ from coopbandits.sim.cpu.linear_scene import (
     note_regrets,
     write_pull,
 )
-from coopbandits.sim.cpu.threads import launch
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.setup import Setup

@@ -16,6 +16,7 @@ from coopbandits.sim.cpu.booking import book, charge, enter, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import alone, for_threads, inner
+from coopbandits.sim.cpu.launch import launch, num_tasks, share_of
 from coopbandits.sim.cpu.leaves import (
     normal,
     reward_from_variate,
@@ -27,7 +28,6 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.threads import launch, num_tasks, share_of
 
 BUFFER = 128
 """Variates made at once, and the longest stretch for which one bound is used."""

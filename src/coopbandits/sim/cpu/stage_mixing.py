@@ -21,7 +21,7 @@ from scipy import sparse
 from coopbandits.core.contract import Vector
 from coopbandits.core.mixing import LAMBDA_ZERO
 from coopbandits.sim.cpu.compiling import alone, for_threads, inner
-from coopbandits.sim.cpu.threads import launch, launch_rounds
+from coopbandits.sim.cpu.launch import launch, launch_rounds
 
 AT_ONCE = 64
 """Agents that a thread mixes at a time."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from coopbandits.sim.cpu.compiling import for_threads
+from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import count_up_to
 from coopbandits.sim.cpu.pulls import play_bonus_block
 from coopbandits.sim.cpu.stage_mixing import add_run
-from coopbandits.sim.cpu.threads import launch
 from coopbandits.sim.cpu.world import Span
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopbandits.sim.cpu.compiling import for_threads
-from coopbandits.sim.cpu.threads import launch, launch_rounds
+from coopbandits.sim.cpu.launch import launch, launch_rounds
 
 
 class Given(NamedTuple):

@@ -9,12 +9,12 @@ is given, word by word: a number, or where an array stands and its shape.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import struct
 from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba import carray, cfunc, prange, types
+from numba import carray, cfunc, get_num_threads, prange, types
 from numpy.typing import NDArray
 
 from coopbandits.sim.cpu.compiling import Inner, calling, inner, no_collections
@@ -29,6 +29,8 @@ _call = calling(types.int64(_WORDS, _WORDS, _WORDS, types.int64))  # the same wo
 PARTS, FIRST, STOP, GIVEN = range(4)
 """Places in the words: tasks per run, the rounds to play, and the first of what is given."""
 
+_AS_FLOAT, _AS_WHOLE = struct.Struct("d"), struct.Struct("q")
+
 _tasks: dict[str, Any] = {}
 _known: dict[Any, Any] = {}
 """C functions, by source, and by the kinds of what they are given."""
@@ -39,13 +41,24 @@ def num_tasks(world: Any) -> int:
     return int(world.reward_keys.shape[0] * world.num_blocks)
 
 
+def parts_of_a_run(world: Any) -> int:
+    """Return how many tasks share every round of a run.
+
+    With as many runs as threads each thread plays runs of its own, else all share every round.
+    """
+    runs, threads, blocks = world.reward_keys.shape[0], get_num_threads(), world.num_blocks
+    if runs >= threads:
+        return 1
+    return -(-blocks // -(-blocks // threads))  # none is empty
+
+
 @inner
 def share_of(task: int, parts: int, world: Any) -> tuple[int, int, int]:
     """Return the run of a task, its first agent and the end, where runs have `parts` tasks each.
 
-    A part is one block of agents, or all of them.
+    A part is one block of agents, or several.
     """
-    width = world.block * (world.num_blocks // parts)
+    width = world.block * -(-world.num_blocks // parts)
     start = task % parts * width
     return task // parts, start, min(start + width, world.places.size)
 
@@ -89,53 +102,54 @@ def _prepared(
     body: Inner, rounds: str, given: Any, own: Any, parts: int
 ) -> tuple[Any, NDArray[np.int64]]:
     """Return the C function, and the words that it reads."""
-    words = np.array([parts, 0, 0, *_words(given), *_words(own)], dtype=np.int64)
-    sort = (body, rounds, _sort(given), _sort(own))
-    if sort not in _known:
-        _known[sort] = _task(body, rounds, given, own)
-    return _known[sort], words
+    words, sort = [parts, 0, 0], [body, rounds, len(given)]
+    for value in (*given, *own):
+        _write(value, words, sort)
+    key = tuple(sort)
+    if key not in _known:
+        _known[key] = _task(body, rounds, given, own)
+    return _known[key], np.array(words, dtype=np.int64)
 
 
-def _sort(value: Any) -> Any:
-    """Return what the source that reads a value follows from."""
-    if isinstance(value, tuple):
-        return type(value), *map(_sort, value)
-    return (value.dtype, value.ndim) if isinstance(value, np.ndarray) else type(value)
-
-
-def _words(value: Any) -> Iterator[int]:
-    """Yield what stands for a value: of an array its address and its shape."""
-    if isinstance(value, tuple):
-        for part in value:
-            yield from _words(part)
-    elif isinstance(value, np.ndarray):
+def _write(value: Any, words: list[int], sort: list[Any]) -> None:
+    """Write what stands for a value, and what the source follows from that reads it."""
+    sort.append(type(value))
+    if isinstance(value, np.ndarray):
         if not value.flags.c_contiguous:
             raise TypeError("an array that is handed over has to be in C order")
-        yield value.ctypes.data
-        yield from value.shape
+        words.append(value.ctypes.data)
+        words.extend(value.shape)
+        sort += value.dtype.char, value.ndim
+    elif isinstance(value, tuple):
+        sort.append(len(value))
+        for part in value:
+            _write(part, words, sort)
     elif isinstance(value, float):
-        yield int(np.float64(value).view(np.int64))
+        words.append(_AS_WHOLE.unpack(_AS_FLOAT.pack(value))[0])
     else:
-        yield int(value)
+        words.append(int(value))
 
 
 def _task(body: Inner, rounds: str, given: Any, own: Any) -> Any:
     """Return the C function that reads words and calls a body: from memory, from disk, or new."""
     reader = Reader()
     values = [reader.read(value) for value in given] + [reader.read(value, True) for value in own]
-    call = f"    body(number, {rounds}{', '.join(values)})"
-    lines = ["def play(pointers, wholes, floats, number):", *reader.lines, call]
+    lines = [*reader.lines, f"    body(number, {rounds}{', '.join(values)})"]
     name, source = f"{body.py_func.__module__}.{body.py_func.__qualname__}", "\n".join(lines)
     key = hashlib.sha256(f"{name} {source}".encode()).hexdigest()
     if key not in _tasks:
         made: dict[str, Any] = {"body": body, "carray": carray, "np": np, **reader.kinds}
+        # Kernels of several processes meet on disk. Functions of the same name that take the same
+        # arguments would be taken for one another, so the name says which it is.
+        play = f"play_{key}"
+        source = f"def {play}(pointers, wholes, floats, number):\n{source}"
         exec(compile(source, "<words>", "exec"), made)  # noqa: S102  of places and types alone
         form = _form(key)
         task = FunctionType(
-            form.__code__, {**form.__globals__, "_play": inner(made["play"], allocates=True)},
+            form.__code__, {**form.__globals__, "_play": inner(made[play], allocates=True)},
             "task", None, form.__closure__,
         )  # fmt: skip
-        task.__qualname__ = name  # numba files it under that, and under what it closes over
+        task.__qualname__ = f"{name}.{key[:16]}"  # numba files it under that
         with no_collections():
             _tasks[key] = cfunc(_SIGNATURE, cache=True)(task)
     return _tasks[key]
