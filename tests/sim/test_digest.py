@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 import math
 import coopbandits as cb
+from coopbandits.core import AnyAggregation, Machine
 import edited_package.inner
 
 SCALE = 2.0

@@ -15,6 +15,7 @@ from coopbandits.core.spelling import Named, settings_of
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Agent, LocalView
+    from coopbandits.core.sources import Source
     from coopbandits.core.statistic import Registers, Statistic
 
 
@@ -96,6 +97,11 @@ class AnyPolicy(Named, ABC):
         Only then may an engine go by the parts instead of asking for agents.
         """
         return False
+
+    @property
+    def at_source(self) -> tuple[Source, Parts] | None:
+        """What rewards pass, and the parts that agents play on what comes out; None without."""
+        return None
 
     @property
     def needs_common_round(self) -> bool:

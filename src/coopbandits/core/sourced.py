@@ -44,6 +44,12 @@ class AtSource(Policy):
         needs: frozenset[str] = self.source.needs
         return needs | self.noisy.needs
 
+    @property
+    def at_source(self) -> tuple[Source, Parts] | None:
+        """Source and parts; nothing where a class makes other agents itself."""
+        is_own = type(self).make_agent is not AtSource.make_agent
+        return None if is_own else (self.source, self.noisy)
+
     def make_agent(self, view: LocalView) -> SourcedAgent:
         """Return a fresh agent."""
         return SourcedAgent(view, self.source, self.noisy, self.spelling)

@@ -30,7 +30,10 @@ SETTINGS: dict[type[Any], Callable[[Draw], dict[str, Any]]] = {
     cb.RunningSums: lambda draw: {},
     cb.PullMixing: lambda draw: _discount(draw),
     cb.StagedMixing: lambda draw: _staged(draw),
-    cb.TrimmedMeans: lambda draw: {"liars": draw.randrange(3), "kappa": draw.uniform(1.1, 4.0)},
+    cb.TrimmedMeans: lambda draw: {
+        "liars": draw.randrange(3), "kappa": draw.uniform(1.1, 4.0),
+        "mean": draw.uniform(-1.0, 2.0), "attack": draw.choice(["none", "none", "raise", "swap"]),
+    },
     cb.TrackedMeans: lambda draw: _tracked(draw),
     cb.NeighborhoodSums: lambda draw: draw.choice([{}, {"exploring": True, "fair": True}]),
     cb.TreeSums: lambda draw: draw.choice([_window, _discount, _lazy, _spread])(draw),

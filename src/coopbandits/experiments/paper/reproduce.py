@@ -74,7 +74,7 @@ def reproduce(
         require_oracle([figure.name for figure in chosen], runs, oracle)
     if engine not in NAMES:
         raise unknown_name("engine", engine, NAMES)
-    with cpu.launch(threads):
+    with cpu.threads(threads):
         pass  # refuses a bad number of threads before anything is written
     settings = _open_folder(Path(out), horizon, runs, seed)
     scale = (horizon, runs, seed)

@@ -16,7 +16,6 @@ from coopbandits.core.aggregate.fields import (
 from coopbandits.core.contract import LocalView
 from coopbandits.core.policy import AnyPolicy, Parts
 from coopbandits.core.population import told_view
-from coopbandits.core.sourced import AtSource
 from coopbandits.core.sources import Source
 from coopbandits.core.statistic import Registers
 from coopbandits.sim.cpu.choice_forms import CONTEXT, STOP_MEMORY
@@ -71,15 +70,12 @@ def played_parts(policy: AnyPolicy) -> Parts | None:
     """Return the parts that agents of a policy play, on rewards as they are or from a source."""
     if policy.plays_parts:
         return policy.parts
-    return policy.noisy if source_of(policy) is not None else None  # type: ignore[attr-defined]  # of a source
+    return policy.at_source[1] if policy.at_source else None
 
 
 def source_of(policy: AnyPolicy) -> Source | None:
     """Return what rewards pass before they count, unless the policy makes agents itself."""
-    if not isinstance(policy, AtSource) or type(policy).make_agent is not AtSource.make_agent:
-        return None
-    source: Source = policy.source
-    return source
+    return policy.at_source[0] if policy.at_source else None
 
 
 def players(policy: AnyPolicy) -> tuple[AnyPolicy, ...]:
