@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import MPUCB, CooperativeAgent, InputError, Vector
+from coopbandits.core import MPUCB, ArmSums, CooperativeAgent, InputError, Vector
 from coopbandits.core.aggregate import FloodedPulls
 from coopbandits.core.aggregate.fields import FieldMachine
 
@@ -310,3 +310,35 @@ def test_up_to_one_round_waiting_changes_nothing() -> None:
     assert states[0] == states[1]
     with pytest.raises(InputError, match=r"wait.*-1"):
         MPUCB(2, wait=-1)
+
+
+def test_whoever_passes_on_less_hears_those_who_pass_on_more() -> None:
+    view = one_view(num_agents=50)
+    mine, chatty = machine(FloodedPulls(hop_limit=1), view), machine(FloodedPulls(9), view)
+    told = items(*((float(origin), 0.0, 0.0, 1.0) for origin in range(1, 50)))
+    for agent in (mine, chatty):
+        agent.receive({1: told})
+        assert agent.estimate().counts.tolist() == [49.0, 0.0]
+    assert mine.outgoing(1) is None
+    assert chatty.outgoing(1).tolist() == told.tolist()
+
+
+def test_registers_that_fade_are_told_as_they_are() -> None:
+    """Those of one arm are as many values as arm and reward."""
+    registers = ArmSums().registers(1).decaying(0.5)
+    view = one_view(num_arms=1)
+    first, second = (FloodedPulls(2, wait=3).make(view, registers) for _ in range(2))
+    first.observe(0, 8.0)
+    message = first.outgoing(1)
+    assert message is not None
+    assert message.tolist() == [0.0, 0.0, 8.0, 1.0, 0.0]  # the last one is a stamp
+    message[0] = 1.0
+    second.receive({1: message})
+    relayed = second.outgoing(2)
+    assert relayed is not None
+    assert relayed.tolist() == [1.0, 0.0, 4.0, 0.5, 1.0]
+    second.receive({2: message})  # again, and late
+    assert second.estimate().counts.tolist() == [0.0]
+    second.receive({})
+    assert second.estimate().counts.tolist() == [0.125]
+    assert second.estimate().sums.tolist() == [1.0]
