@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_what_combine_refuses() -> None:
     for aggregation, index in (
         (TrackedMeans(), CentredDraw("estimate")),
         (CentralTotals(), InflatedUCB(epsilon_c="closed")),
-        (FloodedPulls(), LinUCB()),
+        (StagedMixing(neighbor_pulls=True), LinUCB()),
     ):
         assert fits(aggregation, UCB())
         assert not fits(aggregation, index)

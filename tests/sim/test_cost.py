@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -46,6 +47,15 @@ def test_the_flood_that_is_said_to_fit_does_and_one_more_agent_does_not(horizon:
     fits = int(said.partition("(up to ")[2].split()[0])
     assert flood.excess(task(cb.FloodTS(), f"cycle:{fits}", horizon)) is None
     assert flood.excess(task(cb.FloodTS(), f"cycle:{fits + 1}", horizon)) is not None
+
+
+def test_pulls_whose_messages_are_too_large_are_left_to_the_reference_engine() -> None:
+    """Without faults no message is made, however far pulls travel."""
+    for faults, missing in (("none", None), ("loss=0.1", "500 agents with 124750 links.* GB")):
+        found = cpu.ENGINE.obstacle(task(cb.MPUCB(2), "complete:500", 10, faults=faults))
+        assert found is missing is None or re.search(missing or "", found or "")
+    assert cpu.ENGINE.obstacle(task(cb.MPUCB(10), "cycle:500", 10, faults="loss=0.1")) is None
+    assert cpu.ENGINE.obstacle(task(cb.MPUCB(10), "cycle:500", 10, faults="delay=20")) is not None
 
 
 def test_weeks_are_refused_unless_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,16 +75,9 @@ def test_some_pairs(spec: AnyAggregation, index: Index, graph: str) -> None:
     play(spec, index, graph, "none")
 
 
-def takes_faults(spec: object) -> bool:
-    return not isinstance(spec, FloodedPulls)
-
-
-FAULTY = [spec for spec in SPECS if takes_faults(spec)]
-
-
 @pytest.mark.parametrize(
     ("spec", "index", "graph"),
-    [(spec, fitting(spec, turned(FORMS, -i)), GRAPHS[i % 3]) for i, spec in enumerate(FAULTY)],
+    [(spec, fitting(spec, turned(FORMS, -i)), GRAPHS[i % 3]) for i, spec in enumerate(SPECS)],
     ids=name,
 )
 def test_some_pairs_under_faults(spec: AnyAggregation, index: Index, graph: str) -> None:
@@ -103,5 +96,4 @@ PAIRS = [(spec, index) for spec, index in product(SPECS, FORMS) if fits(spec, in
 @pytest.mark.parametrize(("spec", "index"), PAIRS, ids=name)
 def test_all_pairs(spec: AnyAggregation, index: Index) -> None:
     for graph, faults in product(GRAPHS, ("none", *FAULTS)):
-        if faults == "none" or takes_faults(spec):
-            play(spec, index, graph, faults)
+        play(spec, index, graph, faults)

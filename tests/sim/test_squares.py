@@ -60,6 +60,7 @@ def test_compiled() -> None:
 
 CASES = {
     **{part.name: part for part in (kind() for kind in KERNELS)},
+    "pulls": cb.FloodedPulls(),
     "staged, neighbours": cb.StagedMixing(neighbor_pulls=True),
     "forgetting": cb.FloodedTotals(discount=0.9),
     "central, at once": cb.CentralTotals(None),

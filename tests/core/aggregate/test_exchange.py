@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from coopbandits.core.aggregate.exchange import add_old, all_finite, largest
-from coopbandits.core.statistic import ArmSums
+from coopbandits.core.aggregate.exchange import all_finite, largest
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [1.0, -2.0], [1e200, -1e200], [1.7e308] * 3])
@@ -36,11 +35,3 @@ def test_the_largest_value(size: int) -> None:
     values[1] = math.nan
     assert math.isnan(largest(values))
     assert largest(values[:0]) == 0.0
-
-
-@pytest.mark.parametrize(("age", "counts"), [(0, 1.0), (2, 0.25)])
-def test_an_old_pull_counts_as_if_it_had_aged_here(age: int, counts: float) -> None:
-    registers = ArmSums().registers(2).decaying(0.5)
-    values = registers.zeros()
-    add_old(registers, values, 1, 4.0, age)
-    assert values.tolist() == [0.0, 4.0 * counts, 0.0, counts]

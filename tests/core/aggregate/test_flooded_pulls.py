@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import MPUCB, CooperativeAgent, InputError, Vector
+from coopbandits.core import MPUCB, ArmSums, CooperativeAgent, InputError, Vector
 from coopbandits.core.aggregate import FloodedPulls
-from coopbandits.core.aggregate.flooded_pulls import FloodedPullsMachine
+from coopbandits.core.aggregate.fields import FieldMachine
 
 from ..fleet import (  # as in test_local
     exchange,
@@ -34,13 +34,18 @@ def items(*rows: tuple[float, ...]) -> Vector:
     return np.array(rows, dtype=np.float64).reshape(-1)
 
 
-def flooded(agent: CooperativeAgent) -> FloodedPullsMachine:
-    assert isinstance(agent.machine, FloodedPullsMachine)
+def flooded(agent: CooperativeAgent) -> FieldMachine:
+    assert isinstance(agent.machine, FieldMachine)
     return agent.machine
 
 
+def heard(seen: Any) -> int:
+    """Return how many keys are known as such."""
+    return sum(bits.bit_count() for bits in seen.ravel().tolist())
+
+
 def test_rounds_by_hand() -> None:
-    mine = machine(FloodedPulls(hop_limit=2), one_view())
+    mine = machine(FloodedPulls(hop_limit=2), one_view(num_agents=8))
     assert mine.outgoing(1) is None
     mine.observe(1, 2.0)
     mine.observe(0, 3.0)
@@ -60,12 +65,12 @@ def test_rounds_by_hand() -> None:
     mine.receive({1: items((0, 0, 1, 2.0), (2, 0, 0, 1.0), (7, 0, 1, 1.0)), 2: items()})
     assert mine.estimate().sums.tolist() == [9.0, 9.0]
     assert mine.outgoing(1) is None
-    assert mine.seen.size == 0
+    assert heard(mine.seen) == 0
 
 
 def test_the_first_message_with_a_key_wins() -> None:
     """Only a disturbed sender makes a difference: one of two messages lacks a pull."""
-    mine = machine(FloodedPulls(hop_limit=3), one_view())
+    mine = machine(FloodedPulls(hop_limit=3), one_view(num_agents=10))
     mine.receive({})
     mine.receive({1: items((9, 0, 0, 1.0)), 2: items((9, 0, 0, 1.0), (9, 0, 0, 2.0))})
     assert mine.estimate().counts.tolist() == [1.0, 0.0]
@@ -186,8 +191,9 @@ def test_memory_stays_bounded() -> None:
             world.pull(i, now)
         exchange(world.agents)
     for agent in world.agents:
-        assert len(flooded(agent).seen) == 3 * 2  # of the last two rounds of three others
-        assert len(flooded(agent).outbox) == 3
+        state = flooded(agent).state
+        assert heard(state.seen) == 3 * 2  # of the last two rounds of three others
+        assert state.me.num_news == 3
 
 
 BAD: dict[str, tuple[Any, str]] = {
@@ -199,6 +205,8 @@ BAD: dict[str, tuple[Any, str]] = {
     "half a round": ([1.0, 0.5, 0.0, 1.0], r"agent 1.*round 0\.5"),
     "nobody": ([-1.0, 0.0, 0.0, 1.0], "agent -1"),
     "half an agent": ([1.0, 0.0, 0.0, 1.0, 1.5, 0.0, 0.0, 1.0], r"agent 1\.5"),
+    "stranger": ([3.0, 0.0, 0.0, 1.0], r"agent 3\b.* 0 to 2\b"),
+    "too many": ([1.0, 0.0, 0.0, 1.0] * 100, r"\b2\b.*100 pulls.* 38"),
 }
 
 
@@ -239,14 +247,13 @@ def test_state_goes_through_json(empty: bool) -> None:
 
 
 TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "width": (
-        lambda s: s.update(outbox=[[0.0] * 3]),
-        r"outbox.*\(1, 3\).*\(1, 4\)",
-    ),
-    "arm": (lambda s: s["outbox"][0].__setitem__(2, 4.0), "outbox.*arm 4"),
-    "future": (lambda s: s["outbox"][0].__setitem__(1, 3.0), "outbox.*round 3"),
-    "too old": (lambda s: s.update(rounds=5), "outbox.*round 1.*3 to 5"),
-    "seen": (lambda s: s.update(seen=[[0.5, 1.0]]), r"seen.*agent 0\.5"),
+    "width": (lambda s: s.update(news=[[0.0] * 3]), r"news.*\(1, 3\).*\(38, 4\)"),
+    "arm": (lambda s: s["news"][0].__setitem__(2, 4.0), "news.*arm 4"),
+    "agent": (lambda s: s["news"][0].__setitem__(0, 3.0), "news.*agent 3"),
+    "future": (lambda s: s["news"][0].__setitem__(1, 3.0), "news.*round 3"),
+    "too old": (lambda s: s.update(rounds=5), "news.*round 1.*3 to 5"),
+    "news": (lambda s: s.update(num_news=39), "num_news is 39.* 38 "),
+    "seen": (lambda s: s.update(seen=[[-1]] * 3), r"seen.*-1.*52 bits"),
     "rounds": (lambda s: s.update(rounds=-1), "rounds.*-1"),
     "pulls": (lambda s: s.update(num_pulls=-1), "num_pulls.*-1"),
 }
@@ -287,8 +294,8 @@ def test_waiting_is_remembered() -> None:
     for _ in range(4):
         fresh.receive({})
     assert fresh.estimate().counts[0] == 3.0
-    wrong = state["aggregation"] | {"waiting": [[0.0, 0.0, 5.0, 1.0]]}
-    with pytest.raises(InputError, match=r"waiting.*arm 5"):
+    wrong = state["aggregation"] | {"waiting": [[0.0, 0.0, -5.0, 0.0]] * 4}
+    with pytest.raises(InputError, match=r"waiting.*-20 pulls"):
         fresh.restore_state(state | {"aggregation": wrong})
 
 
@@ -303,3 +310,35 @@ def test_up_to_one_round_waiting_changes_nothing() -> None:
     assert states[0] == states[1]
     with pytest.raises(InputError, match=r"wait.*-1"):
         MPUCB(2, wait=-1)
+
+
+def test_whoever_passes_on_less_hears_those_who_pass_on_more() -> None:
+    view = one_view(num_agents=50)
+    mine, chatty = machine(FloodedPulls(hop_limit=1), view), machine(FloodedPulls(9), view)
+    told = items(*((float(origin), 0.0, 0.0, 1.0) for origin in range(1, 50)))
+    for agent in (mine, chatty):
+        agent.receive({1: told})
+        assert agent.estimate().counts.tolist() == [49.0, 0.0]
+    assert mine.outgoing(1) is None
+    assert chatty.outgoing(1).tolist() == told.tolist()
+
+
+def test_registers_that_fade_are_told_as_they_are() -> None:
+    """Those of one arm are as many values as arm and reward."""
+    registers = ArmSums().registers(1).decaying(0.5)
+    view = one_view(num_arms=1)
+    first, second = (FloodedPulls(2, wait=3).make(view, registers) for _ in range(2))
+    first.observe(0, 8.0)
+    message = first.outgoing(1)
+    assert message is not None
+    assert message.tolist() == [0.0, 0.0, 8.0, 1.0, 0.0]  # the last one is a stamp
+    message[0] = 1.0
+    second.receive({1: message})
+    relayed = second.outgoing(2)
+    assert relayed is not None
+    assert relayed.tolist() == [1.0, 0.0, 4.0, 0.5, 1.0]
+    second.receive({2: message})  # again, and late
+    assert second.estimate().counts.tolist() == [0.0]
+    second.receive({})
+    assert second.estimate().counts.tolist() == [0.125]
+    assert second.estimate().sums.tolist() == [1.0]

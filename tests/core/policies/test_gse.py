@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import GSE, InputError
-from coopbandits.core.policies.gse import flag_values, has_flag, write_flags
+from coopbandits.core.aggregate.flags import flag_values, has_flag, write_flags
 
 from ..fleet import (
     GRAPHS,

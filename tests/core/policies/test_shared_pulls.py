@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,13 +28,18 @@ def test_hop_limits_are_whole_numbers_from_one(hop_limit: Any) -> None:
         MPUCB(hop_limit)
 
 
-@pytest.mark.parametrize("policy", [UCBNetwork(), MPUCB(2)], ids=lambda policy: policy.name)
-def test_nothing_but_neighbours_needs_to_be_known(policy: Policy) -> None:
-    """Other weights, N and λ make no difference."""
-    assert policy.needs == frozenset()
-    view = LocalView(agent_id=0, own_weight=0.0, neighbor_weights={1: 0.0}, num_arms=3)
+@pytest.mark.parametrize(
+    ("policy", "num_agents"), [(UCBNetwork(), None), (MPUCB(2), 2)], ids=["neighbours", "hops"]
+)
+def test_what_needs_to_be_known(policy: Policy, num_agents: int | None) -> None:
+    """Of neighbours, who they are; for pulls from further away, N; weights and λ never."""
+    assert policy.needs == (frozenset() if num_agents is None else {"num_agents"})
+    view = LocalView(0, 0.0, {1: 0.0}, num_arms=3, num_agents=num_agents)
     agent = make_agent(policy, view)
     assert [agent.choose(0) for _ in range(3)] == [0, 1, 2]
+    if num_agents is not None:
+        with pytest.raises(InputError, match="number of agents"):
+            make_agent(policy, replace(view, num_agents=None))
 
 
 # Items per message and round: everybody up to min(round, hop limit − 1) hops away.

@@ -64,7 +64,7 @@ def test_the_table_on_disk_has_a_line_per_pair_that_was_played(delivered: Delive
     with (folder / "matrix.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     pairs = {(line["scenario"], line["aggregation"], line["index"]): line for line in lines}
-    assert len(pairs) == len(lines) == 6 + 4  # no flooded pulls where messages are lost
+    assert len(pairs) == len(lines) == 6 + 6
     for row in scores:
         if row.policy in PLAN.pairs:
             line = pairs[(row.scenario, *PLAN.pairs[row.policy])]
@@ -80,7 +80,7 @@ def test_the_text_has_a_table_per_kind_of_scenario(delivered: Delivered) -> None
     assert "1 scenario with faults, 2 runs each, seed 3; " in text
     assert well.grid.aggregations[0] == "central-totals"
     assert set(well.grid.aggregations) == set(PARTS["aggregations"])
-    assert grid_rows(ill.grid)[-2] == ("flooded-pulls", "–", "–", "–")  # no kernel for faults
+    assert set(ill.grid.aggregations) == set(PARTS["aggregations"])
     found = {row.policy: row.score for row in well.scores}
     lines = [line.split() for line in text.splitlines()]
     first = next(line for line in lines if line[:1] == ["tree-sums"])
@@ -118,6 +118,14 @@ def test_a_second_start_plays_nothing(
 
     monkeypatch.setattr(Ledger, "store", never)
     assert deliver(PLAN, play(PLAN, folder, thread), folder) == text
+
+
+def test_an_aggregation_that_was_not_played_comes_last_with_dashes() -> None:
+    def holed(scenario: str, aggregation: str, index: str) -> float | None:
+        return None if (scenario, aggregation) == ("loss-30", "flooded-pulls") else 2.0
+
+    _, ill = split(PLAN, made_up(PLAN, holed))
+    assert grid_rows(ill.grid)[-2] == ("flooded-pulls", "–", "–", "–")
 
 
 def test_a_leaderboard_does_not_go_into_its_folder(delivered: Delivered, thread: Executor) -> None:

@@ -96,7 +96,8 @@ AGGREGATIONS = (
     cb.NeighborhoodSums(exploring=True, fair=True), cb.TreeSums(), cb.TreeSums(discount=0.9),
     cb.TreeSums(window=7), cb.TreeSums(lazy=0.3), cb.TreeSums(spread=0.2),
     cb.TreeSums(spread="estimate"), cb.TreeSums(spread=math.inf), cb.LedgerSums(),
-    cb.LedgerSums(discount=0.9),
+    cb.LedgerSums(discount=0.9), cb.FloodedPulls(hop_limit=1), cb.FloodedPulls(hop_limit=10),
+    cb.FloodedPulls(hop_limit=3, wait=4),
 )  # fmt: skip
 RIVALS = (
     cb.DPE2(), cb.DPE2("bernoulli"), cb.GosInE(), cb.GosInE(blocking=True, constant=1.0),
@@ -152,7 +153,13 @@ def test_one_controller(aggregation: Any) -> None:
 
 @pytest.mark.parametrize(
     "aggregation",
-    [cb.RunningConsensus(), cb.StagedMixing(), cb.NeighborhoodSums(), *CENTRAL],
+    [
+        cb.RunningConsensus(),
+        cb.StagedMixing(),
+        cb.NeighborhoodSums(),
+        cb.FloodedPulls(3),
+        *CENTRAL,
+    ],
     ids=lambda each: str(each.spelling),
 )
 def test_faster_equivalents_play_what_the_driver_does(

@@ -66,8 +66,11 @@ def test_one_controller(problem: str, index: cb.Index, delay: int | None) -> Non
         compare(policy, PROBLEMS[problem], faults="sleep=0.2")
 
 
-def test_neighbours_send_registers() -> None:
-    compare(cb.combine(cb.NeighborhoodSums(), cb.LinTS()), ONE, faults="delay=2,loss=0.2")
+@pytest.mark.parametrize(
+    "aggregation", [cb.NeighborhoodSums(), cb.FloodedPulls(3, wait=2)], ids=lambda each: each.name
+)
+def test_single_pulls_are_sent_as_registers(aggregation: Any) -> None:
+    compare(cb.combine(aggregation, cb.LinTS()), ONE, faults="delay=2,loss=0.2")
 
 
 AGGREGATIONS = (

@@ -36,6 +36,9 @@ SETTINGS: dict[type[Any], Callable[[Draw], dict[str, Any]]] = {
     },
     cb.TrackedMeans: lambda draw: _tracked(draw),
     cb.NeighborhoodSums: lambda draw: draw.choice([{}, {"exploring": True, "fair": True}]),
+    cb.FloodedPulls: lambda draw: {
+        "hop_limit": draw.choice([1, 2, 5, 50]), "wait": draw.choice([0, 1, 3])
+    },
     cb.TreeSums: lambda draw: draw.choice([_window, _discount, _lazy, _spread])(draw),
     cb.LedgerSums: lambda draw: _discount(draw),
     cb.CentralTotals: lambda draw: {

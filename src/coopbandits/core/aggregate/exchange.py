@@ -20,17 +20,6 @@ def anticipation(num_agents: float, rounds: float, recorded: float) -> float:
     return max(1.0, num_agents * rounds / recorded) if recorded > 0.0 else 1.0
 
 
-def add_old(registers: Registers, values: Vector, arm: int, reward: float, age: int) -> None:
-    """Add a pull that was made so many rounds before this one."""
-    if registers.decay == 1.0 or age <= 0:
-        registers.add(values, arm, reward)
-        return
-    pull = registers.zeros()
-    registers.add(pull, arm, reward)
-    registers.age(pull, rounds=age)
-    values += pull
-
-
 def check_messages(messages: Mapping[int, Vector], expected: list[int], size: int) -> None:
     """Refuse all but one finite vector of this size from each of the expected neighbours."""
     if sorted(messages) != expected:
@@ -81,6 +70,13 @@ def largest(values: Vector) -> float:
 
 def read_items(message: Vector, width: int, num_arms: int, sender: int) -> Vector:
     """Return a message as rows of `width` values that end in (arm, reward), or refuse it."""
+    items = read_rows(message, width, sender)
+    check_arms(items[:, -2], num_arms, f"message from {sender}")
+    return items
+
+
+def read_rows(message: Vector, width: int, sender: int) -> Vector:
+    """Return a message as rows of `width` values, or refuse it."""
     if np.ndim(message) != 1 or np.size(message) % width:
         raise InputError(
             f"message from {sender} has shape {np.shape(message)}; "
@@ -88,9 +84,7 @@ def read_items(message: Vector, width: int, num_arms: int, sender: int) -> Vecto
         )
     if not all_finite(message):
         raise InputError(f"message from {sender} has values that are not finite")
-    items = np.reshape(message, (-1, width))
-    check_arms(items[:, -2], num_arms, f"message from {sender}")
-    return items
+    return np.reshape(message, (-1, width))
 
 
 def check_arms(arms: Vector, num_arms: int, source: str) -> None:

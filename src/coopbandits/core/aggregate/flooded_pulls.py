@@ -1,37 +1,97 @@
 """Flooding of single pulls: each is passed on from neighbour to neighbour for some hops.
 
-A message is a list of items of four values (origin, time, arm, reward): the own pulls of this
-round, and what was heard for the first time in the last. All agents count rounds together, and an
-item's time is the round of its pull, so its age tells how far it has come. All pulls of one agent
-in one round travel together under the key (origin, time); a key heard before is dropped. After
-`hop_limit` rounds an item is too old for anybody, and its key can be forgotten. With `wait`, what
-was heard counts only once it is that old.
+A message is a list of items (origin, round, arm, reward): the own pulls of this round, and what was
+heard for the first time in the last. Registers of any other statistic than sums per arm, such as
+linear models, are told as they are in the place of arm and reward. All agents count rounds
+together, so the round of a pull tells how far it has come. All pulls of one agent in one round
+travel together under the key (origin, round); a key heard before is dropped. After `hop_limit`
+rounds an item is too old for anybody, and its key is forgotten.
+
+An item is added up as it is heard. With `wait` it goes to a row for its round first, and the row to
+the totals once it is that old.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.aggregation import AnyAggregation, Machine, MessageSize
-from coopbandits.core.aggregate.exchange import add_old, check_arms, read_items
+from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import MessageSize, told_agents
+from coopbandits.core.aggregate.exchange import check_arms, read_items, read_rows
+from coopbandits.core.aggregate.fields import (
+    TIME,
+    Aggregation,
+    FieldMachine,
+    Sizes,
+    sizes_of,
+    whole,
+)
+from coopbandits.core.aggregate.flags import BITS, flag_values, is_set, set_flag
+from coopbandits.core.aggregate.neighborhood import MOST_PULLS, arm_of
 from coopbandits.core.checks import require_count
-from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
+from coopbandits.core.statistic.arm_sums import add_pull
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.statistic import Registers
 
-Key = tuple[float, ...]
-"""(origin, time) of some items."""
+KEY = 2
+"""Values of an item before what it tells of a pull: origin and round."""
+
+
+class FloodedPullsMachine(FieldMachine):
+    """An agent that checks items."""
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        """Refuse all but items of agents and arms that exist, and of rounds so far."""
+        most, width = self.state.news.shape
+        for j, message in messages.items():
+            if self.state.plain.size > 0:
+                items = read_items(message, width, self.registers.num_arms, j)
+            else:
+                items = read_rows(message, width, j)
+            if len(items) > most:
+                raise InputError(
+                    f"message from {j} tells of {len(items)} pulls; it may tell of up to {most}"
+                )
+            # What comes late, or again, may be too old to count and is still no mistake.
+            self._check_keys(items, 0, self.state.me.rounds, f"message from {j}")
+
+    def _check_keys(self, items: Vector, oldest: int, now: int, source: str) -> None:
+        check_keys(items[:, :KEY], self.state.me.agents, oldest, now, source)
+
+    def check_state(self, values: State) -> None:
+        """Refuse items that no agent can have heard, and flags that are none."""
+        for name in ("num_pulls", "rounds", "num_news"):
+            require_count(f"state field {name}", values[name], least=0)
+        now, num_news, news = values["rounds"], values["num_news"], values["news"]
+        if num_news > len(news):
+            raise InputError(
+                f"state field num_news is {num_news}; an agent passes on up to {len(news)} items"
+            )
+        oldest = max(0, now - len(values["seen"]) + 1)
+        self._check_keys(news[:num_news], oldest, now, "state field news")
+        if self.state.plain.size > 0:
+            check_arms(news[:num_news, KEY], self.registers.num_arms, "state field news")
+        if ((values["seen"] < 0) | (values["seen"] >= 2**BITS)).any():
+            raise InputError(
+                f"state field seen is {values['seen'].tolist()}; it holds {BITS} bits a value"
+            )
+        waiting = self.registers.share(values["waiting"].sum(axis=0))
+        if waiting.counts.min() < 0.0:
+            raise InputError(
+                f"state field waiting has {waiting.counts.min():g} pulls of an arm; counts are "
+                "never negative"
+            )
 
 
 @dataclass(frozen=True)
-class FloodedPulls(AnyAggregation):
+class FloodedPulls(Aggregation):
     """Pulls of all agents up to `hop_limit` hops away, each delayed by its hop distance.
 
     Parameters
@@ -43,8 +103,13 @@ class FloodedPulls(AnyAggregation):
 
     Notes
     -----
-    Knows its own number, who its neighbours are, and the number of the round, common to all. Sends
-    4 values to each neighbour for every pull that was made at most `hop_limit` − 1 hops away.
+    Knows N, its own number, who its neighbours are, and the number of the round, common to all.
+    Sends 4 values to each neighbour for every pull that was made at most `hop_limit` − 1 hops away;
+    with another statistic than sums per arm, 2 and all registers. The time is the number of own
+    pulls, as one agent's without communication.
+
+    Nothing is ever counted twice. A lost message is made up for where another path is short enough.
+    What is observed between sending and receiving is told to nobody.
     """
 
     hop_limit: int = 2
@@ -52,132 +117,168 @@ class FloodedPulls(AnyAggregation):
     name: ClassVar[str] = "flooded-pulls"
     needs_common_round: ClassVar[bool] = True
     grows: ClassVar[bool] = True
+    certifies: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
+    machine: ClassVar[type[FieldMachine]] = FloodedPullsMachine
+    derived: ClassVar[tuple[str, ...]] = ("plain", "arms", "agent", "agents")
 
     def __post_init__(self) -> None:
         """Refuse a limit that is none."""
         require_count("hop_limit", self.hop_limit)
         require_count("wait", self.wait, least=0)
 
-    @property
-    def uncertified(self) -> str:
-        """Nothing: a pull is known by its key, and counts once."""
-        return ""
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return totals, what was heard of the last rounds, and items to pass on.
 
-    def make(self, view: LocalView, registers: Registers) -> FloodedPullsMachine:
-        """Return the machine of one agent."""
-        return FloodedPullsMachine(view, registers, self.hop_limit, self.wait)
+        Round t has its place in row t mod `hop_limit` of what was heard, and in row t mod `wait` of
+        what waits.
+        """
+        item = KEY + (2 if sizes.of_arms else sizes.width)
+        return {
+            "totals": sizes.width,
+            "waiting": (self.wait if self.wait > 1 else 0, sizes.width),
+            "seen": whole(self.hop_limit, flag_values(sizes.agents)),  # agents, as bits
+            "news": (most_items(self.hop_limit, sizes.agents), item),
+            "num_news": int,
+            "num_pulls": int,
+            "rounds": int,
+            "plain": int(sizes.of_arms),  # a place if items tell arm and reward; else registers
+            "arms": int,
+            "agent": int,
+            "agents": int,
+        }
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return the size of all items that may be passed on at once."""
+        most, width = self.fields(sizes)["news"]
+        return int(most * width)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size for one pull a round, and where everybody is within reach."""
-        del registers
+        of_arms = sizes_of(registers, 1, max_agents).of_arms
+        item, stamp = KEY + (2 if of_arms else registers.size), int(registers.decay != 1.0)
         when = f"with {max_agents} agents within {self.hop_limit} hops"
-        return MessageSize(4, 4 * max_agents, when)
+        return MessageSize(item + stamp, item * max_agents + stamp, when)
 
+    def start(self, s: Any, view: LocalView) -> None:
+        """Note who it is, and how many others and arms there are."""
+        s.me.agent, s.me.agents = view.agent_id, told_agents(view, self.name)
+        s.me.arms = view.num_arms
 
-class FloodedPullsMachine(Machine):
-    """Totals of all pulls heard of, and what may still travel.
+    @staticmethod
+    def age(s: Any, factors: Vector, factor: float) -> None:
+        """Multiply the totals, what waits for them, and items to pass on."""
+        rows.multiply(s.totals, factors)
+        for place in range(s.waiting.shape[0]):
+            rows.multiply(s.waiting[place], factors)
+        for item in range(s.me.num_news):
+            rows.multiply(s.news[item, KEY:], factors)
 
-    Notes
-    -----
-    The time is the number of own pulls, as one agent's without communication. Nothing is ever
-    counted twice. A lost message is made up for where another path is short enough. What is
-    observed between sending and receiving is told to nobody.
-    """
+    @staticmethod
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
+        """Multiply the registers of every item: where they fade they are told as they are."""
+        width = s.news.shape[1]
+        for item in range(message.size // width):
+            rows.multiply(message[item * width + KEY : (item + 1) * width], factors)
 
-    fields = ("totals", "num_pulls", "rounds", "outbox", "seen")
-    tables = ("outbox", "seen")
-
-    def __init__(
-        self, view: LocalView, registers: Registers, hop_limit: int, wait: int = 0
-    ) -> None:
-        self.agent_id, self.registers = view.agent_id, registers
-        self.hop_limit, self.wait = hop_limit, wait
-        self.totals = registers.zeros()
-        self.num_pulls = 0
-        self.rounds = 0
-        self.outbox = np.empty((0, 4))  # items to send in this round
-        self.seen = np.empty((0, 2))  # keys heard that might be heard again
-        self.waiting = np.empty((0, 4))  # items heard that do not count yet
-        if wait > 1:
-            self.keep_also("waiting", is_table=True)
-
-    def estimate(self) -> Estimate:
-        """Return the totals of all that was heard."""
-        time = max(2.0, float(self.num_pulls))
-        found = self.registers.read(self.totals, time=time, num_agents=1.0)
-        return found._replace(certain=self.registers.share(self.totals))
-
-    def observe(self, arm: int, reward: float) -> None:
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
         """Add one own pull, and put it down for the others."""
-        self.registers.add(self.totals, arm, reward)
-        self.num_pulls += 1
-        self.outbox = np.vstack([self.outbox, [self.agent_id, self.rounds, arm, reward]])
+        rows.add(s.totals, pull)
+        s.me.num_pulls += 1
+        if s.me.num_news < s.news.shape[0]:
+            item = s.news[s.me.num_news]
+            item[0], item[1] = s.me.agent, s.me.rounds
+            if s.plain.size > 0:
+                arm = arm_of(pull, s.me.arms)
+                item[KEY], item[KEY + 1] = arm, pull[arm]
+            else:
+                rows.copy(item[KEY:], pull)
+            s.me.num_news += 1
 
-    def outgoing(self, neighbor: int) -> Vector | None:
-        """Return the items of this round, or None if there are none."""
-        del neighbor  # all get the same
-        return self.outbox.flatten() if self.outbox.size else None
+    @staticmethod
+    def message(s: Any, out: Vector) -> int:
+        """Write the items of this round; stay silent if there are none."""
+        width = s.news.shape[1]
+        for item in range(s.me.num_news):
+            rows.copy(out[item * width : (item + 1) * width], s.news[item])
+        return int(s.me.num_news * width)
 
-    def receive(self, messages: Mapping[int, Vector]) -> None:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Add every pull not heard of before, and put down for the next round what may go on."""
-        heard = [self._read(j, message) for j, message in messages.items()]
-        seen: set[Key] = set(map(tuple, self.seen.tolist()))
-        fresh: list[list[float]] = []
-        for items in heard:
+        width = s.news.shape[1]
+        s.me.num_news = 0
+        for link in range(lengths.size):
+            items = lengths[link] // width
             # Items of one key come in one message: only the messages before make it old.
-            new = [item for item in items.tolist() if self._is_news(item, seen)]
-            seen.update(tuple(item[:2]) for item in new)
-            fresh += new
-        news = np.array(fresh, dtype=np.float64).reshape(-1, 4)
-        for _, time, arm, reward in self._ripe(news):
-            add_old(self.registers, self.totals, int(arm), reward, self.rounds - int(time))
-        self.registers.age(self.totals)
-        self.rounds += 1
-        self.outbox = self._young(news)
-        self.seen = self._young(np.vstack([self.seen, news[:, :2]]))
+            for item in range(items):
+                take_in(s, inbox[link, item * width : (item + 1) * width])
+            for item in range(items):
+                origin, made = int(inbox[link, item * width]), int(inbox[link, item * width + 1])
+                if is_young(s, origin, made):
+                    set_flag(s.seen[made % s.seen.shape[0]], origin)
+        s.me.rounds += 1
+        rows.fill(s.seen[s.me.rounds % s.seen.shape[0]], 0)
+        if s.waiting.shape[0] > 0:
+            ripe = s.waiting[s.me.rounds % s.waiting.shape[0]]
+            rows.add(s.totals, ripe)
+            rows.fill(ripe, 0.0)
 
-    def _ripe(self, news: Vector) -> list[list[float]]:
-        """Return what counts from the next round on, and keep the rest."""
-        items = np.vstack([self.waiting, news])
-        young = self.rounds + 1 - items[:, 1] < self.wait
-        self.waiting = items[young]
-        ripe: list[list[float]] = items[~young].tolist()
-        return ripe
-
-    def _is_news(self, item: list[float], seen: set[Key]) -> bool:
-        origin, time = item[:2]
-        too_old = self.rounds - time >= self.hop_limit
-        return origin != self.agent_id and not too_old and (origin, time) not in seen
-
-    def _young(self, rows: Vector) -> Vector:
-        """Return the rows (origin, time, …) that may still be heard at the end of this round."""
-        return rows[self.rounds - rows[:, 1] < self.hop_limit]
-
-    def _read(self, sender: int, message: Vector) -> Vector:
-        items = read_items(message, 4, self.registers.num_arms, sender)
-        # What comes late, or again, may be too old to count and is still no mistake.
-        check_keys(items[:, :2], 0, self.rounds, f"message from {sender}")
-        return items
-
-    def check_state(self, values: State) -> None:
-        """Refuse items and keys that no agent can have heard."""
-        for name in ("num_pulls", "rounds"):
-            require_count(f"state field {name}", values[name], least=0)
-        oldest = max(0, values["rounds"] - self.hop_limit + 1)
-        for name in ("outbox", "seen"):
-            check_keys(values[name][:, :2], oldest, values["rounds"], f"state field {name}")
-        waiting = values.get("waiting", self.waiting)
-        check_keys(waiting[:, :2], 0, values["rounds"], "state field waiting")
-        check_arms(values["outbox"][:, 2], self.registers.num_arms, "state field outbox")
-        check_arms(waiting[:, 2], self.registers.num_arms, "state field waiting")
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write the totals of all that was heard, each pull of which is known by its key."""
+        about[TIME] = max(2.0, float(s.me.num_pulls))
+        rows.copy(totals, s.totals)
+        rows.copy(certain, s.totals)
 
 
-def check_keys(keys: Vector, oldest: int, now: int, source: str) -> None:
+def most_items(hop_limit: int, agents: int) -> int:
+    """Return how many items an agent passes on at once, at most; further ones go no further.
+
+    News that is never late is less than N rounds old, and one pull of every agent in each of these
+    rounds leaves room for what is late: all of them are never heard of at once. Neighbours with a
+    larger `hop_limit` tell of one pull of every agent, where nothing is lost.
+    """
+    return agents * max(1, min(hop_limit, agents) - 1) + MOST_PULLS
+
+
+def is_young(s: Any, origin: int, made: int) -> bool:
+    """Return whether an item is another agent's, and has not come too far."""
+    return bool(origin != s.me.agent and made > s.me.rounds - s.seen.shape[0])
+
+
+def take_in(s: Any, item: Any) -> None:
+    """Add up an item that is news, and put it down for the neighbours if they may need it."""
+    origin, made = int(item[0]), int(item[1])
+    if not is_young(s, origin, made) or is_set(s.seen[made % s.seen.shape[0]], origin):
+        return
+    wait = s.waiting.shape[0]
+    if wait > 0 and made + wait > s.me.rounds + 1:
+        add_item(s, s.waiting[made % wait], item)
+    else:
+        add_item(s, s.totals, item)
+    # In the next round it is a hop further, and one round older when it arrives.
+    if made > s.me.rounds + 1 - s.seen.shape[0] and s.me.num_news < s.news.shape[0]:
+        rows.copy(s.news[s.me.num_news], item)
+        s.me.num_news += 1
+
+
+def add_item(s: Any, row: Any, item: Any) -> None:
+    """Add the pull of an item to registers."""
+    if s.plain.size > 0:
+        add_pull(row, s.me.arms, int(item[KEY]), item[KEY + 1], 1.0)
+    else:
+        rows.add(row, item[KEY:])
+
+
+def check_keys(keys: Vector, num_agents: int, oldest: int, now: int, source: str) -> None:
     """Refuse all but numbers of agents, and of rounds from `oldest` to `now`."""
-    legal = (keys >= [0, oldest]) & (keys <= [np.inf, now]) & (keys == np.floor(keys))
+    legal = (keys >= [0, oldest]) & (keys <= [num_agents - 1, now]) & (keys == np.floor(keys))
     strange = keys[~legal.all(axis=1)]
     if strange.size:
         raise InputError(
             f"{source} has a pull of agent {strange[0, 0]:g} in round {strange[0, 1]:g}; agents "
-            f"are whole numbers from 0 and rounds {oldest} to {now}, which all count together"
+            f"are numbered 0 to {num_agents - 1} and rounds {oldest} to {now}, which all count "
+            "together"
         )

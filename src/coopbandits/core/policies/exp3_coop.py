@@ -22,6 +22,7 @@ from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.exchange import all_finite, check_arms
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
+from coopbandits.core.aggregate.flags import BITS, flag_values, is_set, set_flag
 from coopbandits.core.aggregate.flooded_pulls import check_keys
 from coopbandits.core.aggregate.neighborhood import arm_of
 from coopbandits.core.checks import require_count, require_positive
@@ -30,7 +31,6 @@ from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import Index
 from coopbandits.core.index.greedy import LOWEST, any_of
-from coopbandits.core.policies.gse import BITS, flag_values
 from coopbandits.core.policy import Parts, Policy
 from coopbandits.core.statistic.arm_sums import counts_of, sums_of
 
@@ -105,14 +105,8 @@ class ReportedLossesMachine(FieldMachine):
             self._check(items, self.state.me.rounds, f"message from {j}")
 
     def _check(self, items: Vector, now: int, source: str) -> None:
-        check_keys(items[:, :2], 0, now, source)
+        check_keys(items[:, :2], self.state.me.agents, 0, now, source)
         check_arms(items[:, 2], self.registers.num_arms, source)
-        strange = items[items[:, 0] >= self.state.me.agents, 0]
-        if strange.size:
-            raise InputError(
-                f"{source} tells of agent {strange[0]:g}; agents are numbered 0 to "
-                f"{self.state.me.agents - 1}"
-            )
         shares = items[:, HEADER - 1 :]
         if not ((shares >= 0.0) & (shares <= 1.0)).all():
             raise InputError(
@@ -257,7 +251,7 @@ def take_in(s: Any, item: Any) -> None:
     """Add up an item that is news, and put it down for the neighbours if they may need it."""
     agent, made = int(item[0]), int(item[1])
     place = made % s.heard.size
-    if not is_young(s, agent, made) or is_marked(s, place, agent):
+    if not is_young(s, agent, made) or is_set(s.seen[place], agent):
         return
     add_up(s, place, int(item[2]), item[3], item[HEADER:])
     # In the next round it is a hop further, and one round older when it arrives.
@@ -274,15 +268,10 @@ def add_up(s: Any, place: int, arm: int, loss: float, shares: Any) -> None:
         s.missed[place, k] *= 1.0 - shares[k]
 
 
-def is_marked(s: Any, place: int, agent: int) -> bool:
-    """Return whether an agent was heard of in a round."""
-    return bool((s.seen[place, agent // BITS] >> (agent % BITS)) & 1 == 1)
-
-
 def mark(s: Any, place: int, agent: int) -> None:
     """Note that an agent was heard of in a round."""
-    if not is_marked(s, place, agent):
-        s.seen[place, agent // BITS] |= 1 << (agent % BITS)
+    if not is_set(s.seen[place], agent):
+        set_flag(s.seen[place], agent)
         s.heard[place] += 1
 
 

@@ -20,15 +20,13 @@ from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
+from coopbandits.core.aggregate.flags import BITS, flag_values, has_flag, write_flags
 from coopbandits.core.checks import require_count, require_number, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import Index
 from coopbandits.core.policy import Parts, Policy
 from coopbandits.core.statistic.arm_sums import counts_of, sums_of
-
-BITS = 52
-"""Flags in one value: whole numbers up to 2^53 are exact."""
 
 OUT = 1e15
 """Added to the count of an arm that is out."""
@@ -198,28 +196,6 @@ def width_of(s: Any, arm: int) -> float:
     """Return how uncertain z is."""
     known = s.me.num_agents * max(s.counts[arm] - s.me.burn_in, 1.0)
     return float(math.sqrt(s.me.level / known) + s.me.bias / known)
-
-
-def flag_values(arms: int) -> int:
-    """Return how many values hold one flag per arm."""
-    return -(-arms // BITS)
-
-
-def write_flags(flags: Any, out: Any) -> int:
-    """Write flags as bits of whole numbers; return how many of these."""
-    values, bit = 0, 1.0
-    for k in range(flags.size):
-        if k % BITS == 0:
-            out[values], bit = 0.0, 1.0
-            values += 1
-        out[values - 1] += bit * flags[k]
-        bit *= 2.0
-    return values
-
-
-def has_flag(values: Any, arm: int) -> bool:
-    """Return whether whole numbers hold the flag of an arm."""
-    return bool(math.floor(values[arm // BITS] / 2.0 ** (arm % BITS)) % 2 == 1)
 
 
 @dataclass(frozen=True)

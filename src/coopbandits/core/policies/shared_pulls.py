@@ -65,8 +65,8 @@ class MPUCB(Policy):
 
     Notes
     -----
-    Knows its own number, who its neighbours are, and the number of the round, common to all. Sends
-    4 values to each neighbour for every pull that was made at most `hop_limit` − 1 hops away.
+    Knows N, its own number, who its neighbours are, and the number of the round, common to all.
+    Sends 4 values to each neighbour for every pull that was made at most `hop_limit` − 1 hops away.
 
     *Differs from the paper*, which is about heavy-tailed rewards and takes robust means: here it is
     the plain mean, with the bonus for sub-Gaussian rewards.

@@ -43,10 +43,7 @@ stale_cache.remove(leaves.cache_folder())
 
 Kernel = Callable[[Parts, Task, range, Tick], Record]
 
-KERNELS: dict[type, Kernel] = {
-    FloodedTotals: flood.play_flood,
-    FloodedPulls: play_flooded_pulls,
-}
+KERNELS: dict[type, Kernel] = {FloodedTotals: flood.play_flood}
 """Aggregation → the kernel that plays any index on it; subclasses have none."""
 
 
@@ -86,6 +83,8 @@ def _equivalent(task: Task) -> Kernel | None:
         return play_central
     if kind is NeighborhoodSums and parts.aggregation == NeighborhoodSums():
         return play_neighborhood
+    if kind is FloodedPulls and getattr(parts.aggregation, "wait", 0) <= 1:
+        return play_flooded_pulls
     return play_staged if kind is StagedMixing else None
 
 
@@ -99,12 +98,15 @@ def parts_of(task: Task) -> Parts:
 def obstacle(task: Task) -> str | None:
     """Return what is not compiled, as words to follow "no kernel", or None if all is.
 
-    For aggregations on fields `driver.obstacle` says it. Beside these, floods alone are compiled,
-    and some of their settings, faults and linear models are not.
+    For aggregations on fields `driver.obstacle` says it. Beside these, floods of totals alone are
+    compiled, and some of their settings, faults and linear models are not.
     """
     if driver.on_fields(task):
+        if missing := driver.obstacle(task):
+            return missing
         uncompiled = (_uncompiled(each, task) for each in _members(task))
-        return driver.obstacle(task) or next(filter(None, uncompiled), None)
+        too_much = None if _equivalent(task) else driver.excess(task)
+        return too_much or next(filter(None, uncompiled), None)
     parts = task.policy.parts
     if parts is None:
         return ""
@@ -127,22 +129,19 @@ def _no_setting(aggregation: object) -> str:
         return " for lazy floods"
     if getattr(aggregation, "spread", None) is not None:
         return " for floods that are pooled in part"
-    if getattr(aggregation, "wait", 0) > 1:
-        return " for waiting"
     return ""
 
 
 def _no_flood(parts: Parts, task: Task) -> str:
     """Return what a flood meets with that is for the reference engine, in the same words."""
     late = any(kind.longest_delay for kind in task.faults.kinds)
-    counts_totals = isinstance(parts.aggregation, FloodedTotals)
-    if task.faults and (late or task.tables.in_context or not counts_totals):
+    if task.faults and (late or task.tables.in_context):
         return f" for {parts.aggregation.name} under faults {task.faults.spelling}"
     if task.tables.in_context:
         return _no_linear_flood(parts, task)
     if parts.statistic.registers(task.problem.num_arms).layout is None:
         return f" for statistic {parts.statistic.spelling}"
-    return (counts_totals and flood.excess(task)) or ""
+    return flood.excess(task) or ""
 
 
 def _no_linear_flood(parts: Parts, task: Task) -> str:
@@ -225,15 +224,15 @@ class CPUEngine:
 
     def run_bytes(self, task: Task) -> int:
         """Return the bytes of one run: registers, the log of a flood, tables of shuffled arms."""
+        table = task.tables.rows.nbytes if task.shuffle_arms else 0
+        of_agents = task.network.num_agents * task.problem.num_arms * 100 + table
         if driver.on_fields(task):
-            return driver.run_bytes(task)
+            sends_nothing = _equivalent(task) in (play_flooded_pulls, play_neighborhood)
+            return of_agents if sends_nothing else driver.run_bytes(task)
         if task.tables.in_context:
             size = parts_of(task).registers(task.problem.num_arms, task.num_features).size
             return 8 * size * (task.network.num_agents**2 + task.network.num_edges)
-        is_flood = isinstance(parts_of(task).aggregation, FloodedTotals)
-        table = task.tables.rows.nbytes if task.shuffle_arms else 0
-        known = flood.bytes_of_a_run(task) if is_flood else 0
-        return task.network.num_agents * task.problem.num_arms * 100 + table + known
+        return of_agents + flood.bytes_of_a_run(task)
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
         """Use this many threads, and announce compilations."""

@@ -21,6 +21,7 @@ from coopbandits.sim.cpu.world import span
 from coopbandits.sim.driver.agents import (
     Agents,
     aggregation_of,
+    excess,
     form_of,
     played_parts,
     players,
@@ -46,6 +47,7 @@ from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.reference import play_again
 
 __all__ = [
+    "excess",
     "obstacle",
     "on_fields",
     "play_fields",

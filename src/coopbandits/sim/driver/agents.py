@@ -28,6 +28,9 @@ from coopbandits.sim.reference import local_views, renewed
 WORD = 8
 """Bytes of a number."""
 
+MOST_BYTES = 2_000_000_000
+"""Messages of one run take at most this much memory."""
+
 
 class Memory(NamedTuple):
     """State of all agents of one run, and what their functions read and write.
@@ -142,6 +145,23 @@ def run_bytes(task: Task) -> int:
     table = task.tables.rows.nbytes + task.tables.costs.nbytes if task.shuffle_arms else 0
     of_agents = agents * of_agent + holders * of_holder
     return WORD * (of_agents + 2 * task.network.num_edges * of_link) + table
+
+
+def excess(task: Task) -> str | None:
+    """Return a phrase on how much the messages of a run take, or None if they fit.
+
+    Only messages that grow with the number of agents may be too many.
+    """
+    policy = players(task.policy)[0]
+    spec, most = aggregation_of(policy), form_of(policy, task).most
+    held = 2 * task.network.num_edges * (1 + late_slots(task)) + task.network.num_agents
+    if spec is None or not spec.grows or WORD * most * held <= MOST_BYTES:
+        return None
+    return (
+        f" for {task.network.num_agents} agents with {task.network.num_edges} links, since a run "
+        f"would take {WORD * most * held / 1e9:.3g} GB for messages of up to {most} values, more "
+        f"than {MOST_BYTES / 1e9:.3g} GB"
+    )
 
 
 class Agents:
