@@ -16,6 +16,7 @@ from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import forgets
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes
 from coopbandits.core.aggregate.forgetting import check_forgetting, keep_totals, window_fields
+from coopbandits.core.aggregate.local import Silent
 from coopbandits.core.checks import require_count
 from coopbandits.core.choice import choose_arm
 from coopbandits.core.contract import Context, Estimate, LocalView, Vector
@@ -65,7 +66,7 @@ class CentralAggregation(Named, ABC):
 
 
 @dataclass(frozen=True)
-class PooledTotals(Aggregation):
+class PooledTotals(Silent):
     """What a controller remembers, as the fields of one agent that is told everything.
 
     The settings are those of `CentralTotals`.
@@ -93,36 +94,12 @@ class PooledTotals(Aggregation):
             **window_fields(self.window, width),
         }
 
-    def start(self, s: Any, view: LocalView) -> None:
-        """Begin a window before the first round."""
-        del view
-        s.me.kept = 1
-
-    def message_width(self, sizes: Sizes) -> int:
-        """Return 0: nothing is sent."""
-        del sizes
-        return 0
-
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
         """Multiply all totals."""
         rows.multiply(s.totals, factors)
         for late in range(s.history.shape[0]):
             rows.multiply(s.history[late], factors)
-
-    @staticmethod
-    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
-        """Do nothing: there are no messages."""
-
-    @staticmethod
-    def observe(s: Any, pull: Vector) -> None:
-        """Add a pull."""
-        rows.add(s.totals, pull)
-
-    @staticmethod
-    def message(s: Any, out: Vector) -> int:
-        """Stay silent."""
-        return 0
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from coopbandits.core import rows
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
@@ -66,6 +68,14 @@ def largest(values: Vector) -> float:
     if values.size <= FEW and math.isfinite(sum(few := values.tolist())):
         return max(max(few), -min(few)) if few else 0.0
     return float(abs(values).max(initial=0.0))
+
+
+def write_news(s: Any, out: Vector) -> int:
+    """Write the first `num_news` rows of the field `news` as a message; return its length."""
+    width = s.news.shape[1]
+    for item in range(s.me.num_news):
+        rows.copy(out[item * width : (item + 1) * width], s.news[item])
+    return int(s.me.num_news * width)
 
 
 def read_items(message: Vector, width: int, num_arms: int, sender: int) -> Vector:

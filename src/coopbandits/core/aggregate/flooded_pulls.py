@@ -21,7 +21,7 @@ import numpy as np
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import MessageSize, told_agents
-from coopbandits.core.aggregate.exchange import check_arms, read_items, read_rows
+from coopbandits.core.aggregate.exchange import check_arms, read_items, read_rows, write_news
 from coopbandits.core.aggregate.fields import (
     TIME,
     Aggregation,
@@ -199,10 +199,7 @@ class FloodedPulls(Aggregation):
     @staticmethod
     def message(s: Any, out: Vector) -> int:
         """Write the items of this round; stay silent if there are none."""
-        width = s.news.shape[1]
-        for item in range(s.me.num_news):
-            rows.copy(out[item * width : (item + 1) * width], s.news[item])
-        return int(s.me.num_news * width)
+        return write_news(s, out)
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:

@@ -37,8 +37,36 @@ class LocalSumsMachine(FieldMachine):
         check_ring(values, getattr(self.spec, "window", None))
 
 
+class Silent(Aggregation):
+    """Totals of pulls that nobody is told of, and perhaps a window of them."""
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin a window before the first round."""
+        del view
+        s.me.kept = 1
+
+    def message_width(self, sizes: Sizes) -> int:
+        """Return 0: nothing is sent."""
+        del sizes
+        return 0
+
+    @staticmethod
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
+        """Do nothing: there are no messages."""
+
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add a pull."""
+        rows.add(s.totals, pull)
+
+    @staticmethod
+    def message(s: Any, out: Vector) -> int:
+        """Stay silent."""
+        return 0
+
+
 @dataclass(frozen=True)
-class LocalSums(Aggregation):
+class LocalSums(Silent):
     """Own pulls alone: nothing is sent, nothing is heard.
 
     Parameters
@@ -65,34 +93,10 @@ class LocalSums(Aggregation):
         """Return own totals, and those of the rounds of a window."""
         return {"totals": sizes.width, **window_fields(self.window, sizes.width)}
 
-    def start(self, s: Any, view: LocalView) -> None:
-        """Begin a window before the first round."""
-        del view
-        s.me.kept = 1
-
-    def message_width(self, sizes: Sizes) -> int:
-        """Return 0: nothing is sent."""
-        del sizes
-        return 0
-
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
         """Multiply the own totals."""
         rows.multiply(s.totals, factors)
-
-    @staticmethod
-    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
-        """Do nothing: there are no messages."""
-
-    @staticmethod
-    def observe(s: Any, pull: Vector) -> None:
-        """Add an own pull."""
-        rows.add(s.totals, pull)
-
-    @staticmethod
-    def message(s: Any, out: Vector) -> int:
-        """Stay silent."""
-        return 0
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:

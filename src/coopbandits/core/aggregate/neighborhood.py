@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import MessageSize
-from coopbandits.core.aggregate.exchange import check_arms, check_vectors, read_items
+from coopbandits.core.aggregate.exchange import check_arms, check_vectors, read_items, write_news
 from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.draws import uniform_of, word_at
@@ -194,14 +194,10 @@ class NeighborhoodSums(Aggregation):
     @staticmethod
     def message(s: Any, out: Vector) -> int:
         """Write the own pulls of this round that are told; stay silent if there are none."""
-        if s.me.num_news == 0:
-            return 0
-        if s.added.size > 0:
-            rows.copy(out[: s.added.size], s.added)
-            return int(s.added.size)
-        for item in range(s.me.num_news):
-            out[2 * item], out[2 * item + 1] = s.news[item, 0], s.news[item, 1]
-        return int(2 * s.me.num_news)
+        if s.me.num_news == 0 or s.added.size == 0:
+            return write_news(s, out)
+        rows.copy(out[: s.added.size], s.added)
+        return int(s.added.size)
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:

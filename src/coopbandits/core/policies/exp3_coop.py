@@ -20,7 +20,7 @@ import numpy as np
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
-from coopbandits.core.aggregate.exchange import all_finite, check_arms
+from coopbandits.core.aggregate.exchange import all_finite, check_arms, write_news
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
 from coopbandits.core.aggregate.flags import BITS, flag_values, is_set, set_flag
 from coopbandits.core.aggregate.flooded_pulls import check_keys
@@ -212,10 +212,7 @@ class ReportedLosses(Aggregation):
     @staticmethod
     def message(s: Any, out: Vector) -> int:
         """Write the items of this round; stay silent if there are none."""
-        width = s.news.shape[1]
-        for item in range(s.me.num_news):
-            rows.copy(out[item * width : (item + 1) * width], s.news[item])
-        return int(s.me.num_news * width)
+        return write_news(s, out)
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
