@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -311,6 +312,26 @@ def test_what_fails_is_named_alike_on_both_engines(kind: type[PushSum]) -> None:
             cb.simulate(PROBLEM, GRID, policy, 20, engine=engine, progress=False)
         sentences.append(str(caught.value))
     assert sentences[0] == sentences[1]
+
+
+SEEN: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Stuck(PushSum):
+    name: ClassVar[str] = "stuck"
+
+    @staticmethod
+    def observe(s: Any, pull: Any) -> None:
+        SEEN["pulls"] = SEEN.get("pulls", 0) + 1
+        rows.add(s.mass, pull)
+
+
+def test_what_numba_cannot_compile_is_named_by_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    result = cb.simulate(PROBLEM, GRID, cb.combine(Stuck(), cb.UCB()), 5, progress=False)
+    assert result.meta["engines"] == ["reference"]
+    note = " ".join(capsys.readouterr().err.split())
+    assert re.search(r"Untyped global name 'SEEN'.*test_driver\.py:\d+: SEEN\[\"pulls\"\] = ", note)
 
 
 def test_fields_are_numbers_or_sizes() -> None:

@@ -233,10 +233,10 @@ def _is_of_package(function: Any) -> bool:
     return isinstance(function, FunctionType) and function.__module__.startswith(_PACKAGE)
 
 
-_SPOT = re.compile(r"During: .* at (.+) \((\d+)\)$")
+_SPOT = re.compile(r'(?:During: .* at |File ")(.+?)(?: \(|", line )(\d+)[):]*$')
 """Where numba says that it got stuck; the innermost place comes first."""
 
-_OWN_FOLDERS = (str(Path(__file__).parents[2]), str(Path(numba.__file__).parent), "<")
+_OWN_FOLDERS = (str(Path(__file__).parents[2]), str(Path(numba.__file__).parent))
 
 
 def first_line(error: Exception) -> str:
@@ -246,7 +246,10 @@ def first_line(error: Exception) -> str:
     telling = [line for line in lines if not line.startswith(noise)]
     for at, line in enumerate(lines):
         spot = _SPOT.match(line)
-        if spot is None or spot[1].startswith(_OWN_FOLDERS):
+        if spot is None or spot[1].startswith("<"):
+            continue
+        path, number = str(Path(spot[1]).resolve()), int(spot[2])
+        if path.startswith(_OWN_FOLDERS):
             continue
         reasons = [
             line
@@ -255,8 +258,8 @@ def first_line(error: Exception) -> str:
             and not line.startswith(noise)
             and line.strip("^~")
         ]
-        code = linecache.getline(spot[1], int(spot[2])).strip()
-        return f"{reasons[-1] if reasons else 'unknown reason'}; {spot[1]}:{spot[2]}: {code}"
+        code = linecache.getline(path, number).strip()
+        return f"{reasons[-1] if reasons else 'unknown reason'}; {path}:{number}: {code}"
     return (telling or lines or ["no reason given"])[0]
 
 
