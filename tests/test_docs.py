@@ -14,6 +14,7 @@ import io
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -243,6 +244,23 @@ def modules_of(page: Path, folder: Path) -> Iterator[None]:
 def test_shell_commands_parse(page: Path, words: list[str], tmp_path: Path) -> None:
     with modules_of(page, tmp_path):
         parses(words)
+
+
+@pytest.mark.slow
+def test_the_own_aggregation_runs_in_a_fleet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents are processes of their own, which find the module by PYTHONPATH."""
+    page = ROOT / "docs" / "own-aggregation.md"
+    (words,) = commands(page, "coopbandits")
+    with modules_of(page, tmp_path):
+        paths = os.pathsep.join([str(tmp_path), str(ROOT / "src")])
+        done = subprocess.run(
+            [sys.executable, "-m", "coopbandits", *words], capture_output=True, text=True,
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": paths}, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "conservation       holds: 180 rewards counted once" in done.stdout
 
 
 def parses(words: list[str]) -> None:
