@@ -23,9 +23,9 @@ from benchmarks.fleet.rows import Row
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig, derived_number
-from coopbandits.fleet.process.declare import make_many_node, open_bandits
-from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.service.many import ManyService
+from coopbandits.fleet.process.declare import make_node, open_bandits
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
 
@@ -97,8 +97,8 @@ class _Pair:
 
     def __init__(self, shape: Shape, folder: Path, stack: ExitStack) -> None:
         self.now, self.lines = float(START), [_Line(), _Line()]
-        self.nodes: list[ManyNode] = []
-        self.services: list[ManyService] = []
+        self.nodes: list[Node] = []
+        self.services: list[ServedAgent] = []
         cluster = ClusterConfig("bench", START - 1000, ())
         declared = {each.name: each for each in _bandits(shape, cluster)}
         words = count(1)
@@ -108,8 +108,8 @@ class _Pair:
             disk = FileDisk(config.journal)
             stack.callback(disk.close)
             bandits = open_bandits(config, disk, self._clock, words.__next__)
-            node = make_many_node(config, bandits, line, self._clock)
-            service = ManyService(config, node, words.__next__)
+            node = make_node(config, bandits, line, self._clock)
+            service = ServedAgent(config, node, words.__next__)
             self.nodes.append(node)
             self.services.append(service)
         for node, other in zip(self.nodes, NAMES[::-1], strict=True):

@@ -1,22 +1,23 @@
-"""A cluster with several bandits, and a fleet that is moved step by step with them."""
+"""Clusters with one bandit or several, and a fleet that is moved step by step with them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from itertools import count
 from typing import Any
 
 import networkx as nx
 
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.config.bandits import BANDIT, BanditConfig, make_bandit
+from coopbandits.fleet.config.bandits import BANDIT, Arm, BanditConfig, derived_number, make_bandit
 from coopbandits.fleet.process.declare import take
-from coopbandits.fleet.service.many import ManyService
+from coopbandits.fleet.service.agent import ServedAgent
 from tests.torture.schedule import ROUNDS_PER_SECOND, START
 from tests.torture.world import World
 
-CLUSTER = ClusterConfig("shop", START - 1000, (), signatures_per_second=ROUNDS_PER_SECOND)
+CLUSTER = ClusterConfig("shop", START - 1000, signatures_per_second=ROUNDS_PER_SECOND)
 BUTTON: dict[str, Any] = {"arms": ["red", "green"], "reward_range": [0.0, 1.0]}
 BANNER: dict[str, Any] = {"arms": ["a", "b", "c"], "sigma": 1.0, "policy": "flood-ts"}
 
@@ -25,6 +26,24 @@ def bandit(name: str, table: Mapping[str, Any], cluster: ClusterConfig = CLUSTER
     """Return a bandit as its section declares it."""
     told = {key: BANDIT[key](f"[bandits.{name}] {key}", value) for key, value in table.items()}
     return make_bandit(name, cluster, told)
+
+
+def only(
+    policy: str = "flood-ts",
+    arms: Sequence[str] = ("red", "green"),
+    name: str = "only",
+    **more: Any,
+) -> BanditConfig:
+    """Return the one bandit of a cluster; `more` are settings of either."""
+    of_cluster = {field.name for field in fields(ClusterConfig)}
+    cluster = {"name": "shop", "epoch": START - 1000} | {
+        key: more.pop(key) for key in list(more) if key in of_cluster
+    }
+    if "sigma" not in more:
+        more.setdefault("reward_range", (0.0, 1.0))
+    listed = tuple(Arm(arm, arm) for arm in arms)
+    number = derived_number(name)
+    return BanditConfig(name, number, ClusterConfig(**cluster), listed, policy, **more)
 
 
 def both(cluster: ClusterConfig = CLUSTER, **button: Any) -> dict[str, BanditConfig]:
@@ -39,19 +58,16 @@ class Many(World):
     """A fleet with two bandits, and what every agent's application was acknowledged."""
 
     def __init__(self, graph: nx.Graph[int], cluster: ClusterConfig = CLUSTER, **more: Any) -> None:
-        more.setdefault("declared", both(cluster))
-        super().__init__(cluster, graph, **more)
+        super().__init__(more.pop("declared", both(cluster)), graph, **more)
         self.words = count(1)
         self.counts: Counter[tuple[str, str]] = Counter()
-        self._services: dict[int, tuple[Any, ManyService]] = {}
+        self._services: dict[int, tuple[Any, ServedAgent]] = {}
 
-    def of(self, agent: int) -> ManyService:
+    def of(self, agent: int) -> ServedAgent:
         """Return an agent's service, a new one after every start."""
         node, service = self._services.get(agent, (None, None))
         if service is None or node is not self.nodes[agent]:
-            service = self.many_service(
-                agent, lambda: next(self.words) * 0x9E3779B97F4A7C15 % 2**64
-            )
+            service = self.service(agent, lambda: next(self.words) * 0x9E3779B97F4A7C15 % 2**64)
             self._services[agent] = self.nodes[agent], service
         return service
 

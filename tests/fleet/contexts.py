@@ -10,7 +10,7 @@ import networkx as nx
 from coopbandits.core.draws import word_at
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.features import read_features
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
 
@@ -33,12 +33,12 @@ def paid(context: dict[str, Any], arm: str) -> float:
     return 0.9 if (context["country"] == "PT") == (arm == "a") else 0.2
 
 
-def serve(world: World, agent: int) -> ApplicationService:
+def serve(world: World, agent: int) -> ServedBandit:
     words = (word_at(agent + 1, number) for number in count(world.starts * 10_000))
-    return ApplicationService(world.config(agent), world.node(agent), words.__next__)
+    return ServedBandit(world.config(agent), world.node(agent), words.__next__)
 
 
-def alone(disk: MemoryDisk, features: Any = FEATURES, policy: str = EXACT[0]) -> ApplicationService:
+def alone(disk: MemoryDisk, features: Any = FEATURES, policy: str = EXACT[0]) -> ServedBandit:
     world = World(cluster(policy, features=features), nx.empty_graph(1))
     world.disks[0] = disk
     world.restart(0)

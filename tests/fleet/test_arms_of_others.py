@@ -7,7 +7,7 @@ import pytest
 
 from coopbandits.fleet.protocol.arms import pack_arms
 from coopbandits.fleet.protocol.frames import Greeting, Stamp, encode_greeting
-from coopbandits.fleet.protocol.talks import PLACE_SECONDS
+from coopbandits.fleet.protocol.sessions import PLACE_SECONDS
 from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 
 from .bandits import CLUSTER, Many, both
@@ -17,7 +17,7 @@ def pulls_of(fleet: Many, agent: int) -> dict[str, float]:
     """Return how many pulls an agent knows of, also of arms that are not declared there."""
     found, node = both(), fleet.node(agent)
     return {
-        name: float(sum(node.replica_of(found[name].number).agent.estimate().counts))
+        name: float(sum(node.bandits.replicas[found[name].number].agent.estimate().counts))
         for name in found
     }
 
@@ -30,7 +30,7 @@ def test_made_up_arms_keep_nobody_from_others(policy: str) -> None:
     number, liar = declared["button"].number, fleet.node(1)
     fleet.steps(40)
     for victim, first in ((0, 1000), (2, 2000)):
-        arms = [*liar.replica_of(number).arms, *range(first, first + MOST_UNNAMED)]
+        arms = [*liar.bandits.replicas[number].arms, *range(first, first + MOST_UNNAMED)]
         greeting = Greeting("button", declared["button"].digest, pack_arms(arms), 1)
         told = Stamp(len(arms), CLUSTER.epoch, 0, liar.settings.incarnation, number)
         fleet.node(victim).received("n1", encode_greeting(told, greeting))

@@ -14,7 +14,7 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.bandits import derived_number
 from coopbandits.fleet.config.consistency import declaration_problems
-from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
     ExpiredTicketError,
     TooManyTicketsError,
@@ -79,11 +79,11 @@ def test_a_bandit_without_news_sends_ends_and_writes_nothing() -> None:
     fleet.steps(80)
     nodes = [fleet.node(agent) for agent in range(2)]
     sizes = [len(disk.data) for disk in fleet.disks]
-    rounds = [node.replica.rounds for node in nodes]
+    rounds = [node.bandits.rounds for node in nodes]
     sent = [dict(next(iter(node.peers.values())).frames) for node in nodes]
     fleet.steps(40)
     assert [len(disk.data) for disk in fleet.disks] == sizes
-    assert [node.replica.rounds for node in nodes] == rounds
+    assert [node.bandits.rounds for node in nodes] == rounds
     assert [next(iter(node.peers.values())).frames["sent"] for node in nodes] == [
         each["sent"] for each in sent
     ]
@@ -92,8 +92,8 @@ def test_a_bandit_without_news_sends_ends_and_writes_nothing() -> None:
     assert fleet.learned(0) == pytest.approx(dict(fleet.counts))
     quiet = fleet.declared[0]["button"].number
     node = nodes[0]
-    assert isinstance(node, ManyNode)
-    assert node.bandits.replicas[quiet].rounds < node.replica.rounds
+    assert isinstance(node, Node)
+    assert node.bandits.replicas[quiet].rounds < node.bandits.rounds
 
 
 def test_rounds_of_all_bandits_are_one_write_and_told_only_after_it(
@@ -406,7 +406,7 @@ def test_a_full_disk_leaves_all_declarations_as_they_were() -> None:
     many = bandit("banner", BANNER | {"arms": ["a", "b", "c", *(f"arm-{k}" for k in range(400))]})
     changed = both(arms=["red", "green"], purged=["blue"]) | {"banner": many}
     node = fleet.node(0)
-    assert isinstance(node, ManyNode)
+    assert isinstance(node, Node)
     disk, append = node.bandits.journal.disk, node.bandits.journal.disk.append
 
     def fails(data: bytes) -> None:

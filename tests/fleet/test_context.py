@@ -30,11 +30,11 @@ def played(policy: str, rounds: int = 60, **more: Any) -> tuple[World, list[list
     waiting: dict[int, Any] = {}
     for number in range(rounds):
         if number == 20:
-            before = world.node(1).replica.agent.export_state()
+            before = world.replica(1).agent.export_state()
             world.crash(1)
             world.restart(1)
             if world.cluster.mode == "robust":  # else the last round is heard of again
-                assert world.node(1).replica.agent.export_state() == before
+                assert world.replica(1).agent.export_state() == before
             services[1] = serve(world, 1)
         for agent in range(4):
             context = asked(number + agent)
@@ -69,7 +69,7 @@ def test_every_reward_counts_once_with_its_context_and_each_learns_all(policy: s
     world, told = played(policy)
     expected = account(told)
     for agent in range(4):
-        found = world.node(agent).replica.agent.estimate()
+        found = world.replica(agent).agent.estimate()
         have = np.column_stack([found.sums, found.extra.outer, found.counts])
         np.testing.assert_allclose(have, expected, rtol=1e-9, atol=1e-9)
         service = serve(world, agent)
@@ -99,8 +99,8 @@ def test_synchronous_rounds_add_up_with_rewards_in_between(policy: str) -> None:
     shares = np.sum([health[last] for health in healths], axis=0)
     np.testing.assert_allclose(shares, [*expected[:, 0], *expected[:, -1]], rtol=1e-9)
     for agent in range(4):
-        assert not world.node(agent).replica.agent.open_pulls.any()
-        assert not world.node(agent).replica.seeing.open_features.any()
+        assert not world.replica(agent).agent.open_pulls.any()
+        assert not world.replica(agent).seeing.open_features.any()
 
 
 WRONG: list[tuple[Any, str]] = [
@@ -185,8 +185,8 @@ def claims(**more: Any) -> Claims:
 @pytest.mark.parametrize("policy", EXACT)
 def test_what_no_pulls_in_range_can_have_made_is_refused(policy: str) -> None:
     world, _ = played(policy, 20)
-    agent = world.node(0).replica.agent
-    honest = world.node(1).replica.agent.outgoing(0)
+    agent = world.replica(0).agent
+    honest = world.replica(1).agent.outgoing(0)
     assert honest is not None
     now = 1_790_000_000.0
     agent.check_claims(honest, claims(), now)

@@ -16,7 +16,7 @@ from coopbandits.core.aggregate.ticks import DISCOUNT, SKEW
 from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.features import read_features
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
 
@@ -44,8 +44,8 @@ class Fleet(World):
         super().restart(agent, neighbors)
         self.node(agent).clock = lambda: self.now + self.ahead[agent]
 
-    def service(self, agent: int) -> ApplicationService:
-        return ApplicationService(self.config(agent), self.node(agent), self.words.__next__)
+    def service(self, agent: int) -> ServedBandit:
+        return ServedBandit(self.config(agent), self.node(agent), self.words.__next__)
 
     def machine(self, agent: int) -> Any:
         return self.node(agent).replica.agent.machine  # type: ignore[attr-defined]  # has parts
@@ -109,10 +109,10 @@ def test_sums_are_exact_by_age_through_a_crash_with_open_tickets(policy: str) ->
     fleet = Fleet(policy)
     fleet.play(late=True)
     fleet.now += 0.9 * HOUR
-    before = fleet.node(1).replica.agent.export_state()
+    before = fleet.replica(1).agent.export_state()
     fleet.crash(1)
     fleet.restart(1)
-    assert fleet.node(1).replica.agent.export_state() == before, "open pulls and contexts included"
+    assert fleet.replica(1).agent.export_state() == before, "open pulls and contexts included"
     fleet.settle()
     fleet.hand_in()  # long after the choice, and counts as new
     fleet.play()
@@ -121,7 +121,7 @@ def test_sums_are_exact_by_age_through_a_crash_with_open_tickets(policy: str) ->
     assert [fleet.best(agent, "PT") for agent in fleet.graph] == ["a"] * 3
     assert [fleet.best(agent, "ES") for agent in fleet.graph] == ["b"] * 3
     for agent in fleet.graph:
-        assert not fleet.node(agent).replica.seeing.open_features.any()
+        assert not fleet.replica(agent).seeing.open_features.any()
     assert fleet.refusals() == 0
 
 
@@ -252,8 +252,8 @@ def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
 ) -> None:
     """A neighbour that knows the form says anything: it is refused, or it does no more than lie."""
     fleet = towns[policy]
-    node, agent = fleet.node(0), fleet.node(0).replica.agent
-    message = fleet.node(1).replica.agent.outgoing(0)
+    node, agent = fleet.node(0), fleet.replica(0).agent
+    message = fleet.replica(1).agent.outgoing(0)
     assert message is not None
     message = message.copy()
     for at, value, scaled in spoils:

@@ -22,7 +22,7 @@ from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.local.layout import Place, prepared, write_configs
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.settings import make_settings
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
@@ -109,10 +109,10 @@ def test_sums_are_exact_through_hours_and_crashes(policy: str) -> None:
     fleet.settle()
     fleet.play()
     fleet.settle()
-    before = fleet.node(1).replica.agent.export_state()
+    before = fleet.replica(1).agent.export_state()
     fleet.crash(1)
     fleet.restart(1)
-    assert fleet.node(1).replica.agent.export_state() == before, "replayed by the ticks of then"
+    assert fleet.replica(1).agent.export_state() == before, "replayed by the ticks of then"
     fleet.now += HOUR
     fleet.settle()
     fleet.check()
@@ -126,11 +126,11 @@ def test_replaying_a_journal_gives_the_same_state(policy: str) -> None:
         fleet.play(5)
         fleet.now += 100.0
     for agent in (0, 1):
-        before = fleet.node(agent).replica.agent.export_state()
+        before = fleet.replica(agent).agent.export_state()
         fleet.crash(agent)
         fleet.now += HOUR
         fleet.restart(agent)
-        assert fleet.node(agent).replica.agent.export_state() == before
+        assert fleet.replica(agent).agent.export_state() == before
     fleet.settle()
     assert fleet.totals(0)[2:].sum() < 45, "and an hour has passed"
 
@@ -252,7 +252,7 @@ def test_what_applications_see_is_what_counts_now() -> None:
     fleet.play()
     fleet.now += 2 * HOUR
     fleet.settle()
-    service = ApplicationService(fleet.config(0), fleet.node(0), count(1).__next__)
+    service = ServedBandit(fleet.config(0), fleet.node(0), count(1).__next__)
     arms = service.arms()
     assert sum(arm.pulls for arm in arms) == pytest.approx(40, rel=1e-2), "of 80"
     assert sum(arm.own_pulls for arm in arms) == 40, "own pulls are those ever made"

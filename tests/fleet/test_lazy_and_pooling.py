@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from tests.torture.world import World
 
 ROUNDS = 100
@@ -54,7 +54,7 @@ def test_lazy_agents_know_nearly_everything(policy: str) -> None:
         known = world.totals(agent)[2:]
         assert (known <= pulls + 1e-9).all()
         assert known.sum() >= pulls.sum() / 1.3 - 8
-    shares = [np.concatenate(world.node(agent).replica.agent.share()) for agent in range(4)]
+    shares = [np.concatenate(world.replica(agent).agent.share()) for agent in range(4)]
     np.testing.assert_allclose(sum(shares), world.acknowledged)
 
 
@@ -63,7 +63,7 @@ def test_lazy_agents_know_nearly_everything(policy: str) -> None:
 def test_sites_that_differ_find_their_own_options(policy: str) -> None:
     world = played(policy, APART, sigma=0.1)
     services = [
-        ApplicationService(world.config(agent), world.node(agent), count(1).__next__)
+        ServedBandit(world.config(agent), world.node(agent), count(1).__next__)
         for agent in range(4)
     ]
     best = [max(service.arms(), key=lambda arm: arm.mean or 0.0).arm for service in services]
@@ -74,7 +74,7 @@ def test_sites_that_differ_find_their_own_options(policy: str) -> None:
 @pytest.mark.parametrize(("means", "differ"), [(ALIKE, False), (APART, True)])
 def test_a_fleet_says_whether_its_sites_differ(means: list[list[float]], differ: bool) -> None:
     world = played("flood-ts", means, sigma=0.1)
-    service = ApplicationService(world.config(0), world.node(0), count(1).__next__)
+    service = ServedBandit(world.config(0), world.node(0), count(1).__next__)
     warning = service.health()["warning"]
     assert ("sites differ" in warning) == differ
     assert ("spread=estimate" in warning) == differ
@@ -87,7 +87,7 @@ def test_a_fleet_says_whether_its_sites_differ(means: list[list[float]], differ:
 
 def test_who_sees_sums_alone_does_not_know() -> None:
     world = played("tree-ts", APART)
-    service = ApplicationService(world.config(0), world.node(0), count(1).__next__)
+    service = ServedBandit(world.config(0), world.node(0), count(1).__next__)
     assert service.health()["warning"] == ""
     found = {metric.name: metric.samples for metric in service.metrics()}
     assert found["site_ratio"] == found["site_spread"] == []

@@ -20,7 +20,7 @@ from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig
 from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.process.declare import open_bandits, open_kept, purge_problems
-from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import ExpiredTicketError
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns, take_back
@@ -46,7 +46,7 @@ def steps_of(cluster: ClusterConfig = CLUSTER, **more: Any) -> tuple[Declared, D
 
 def button(fleet: Many, agent: int) -> Replica:
     node = fleet.node(agent)
-    assert isinstance(node, ManyNode)
+    assert isinstance(node, Node)
     return node.bandits.replicas[both()["button"].number]
 
 
@@ -241,7 +241,7 @@ def test_an_arm_is_removed_before_it_is_purged_at_a_start_too() -> None:
     words = count(1)
 
     def start(declared: Declared) -> Bandits:
-        config = replace(fleet.config(0), declared=declared)
+        config = replace(fleet.config(0), bandits=declared)
         return open_bandits(
             config, fleet.disks[0], lambda: START, lambda: next(words), stepwise=True
         )
@@ -261,7 +261,7 @@ def test_a_journal_notes_while_an_agent_runs_which_arms_are_left() -> None:
     fleet = Many(nx.path_graph(1), declared=before)
     fleet.take(0, left)
     fleet.crash(0)
-    config = replace(fleet.config(0), declared=after)
+    config = replace(fleet.config(0), bandits=after)
     opened = open_kept(config, fleet.disks[0], lambda: START, lambda: 1)
     number = before["button"].number
     assert opened.active[number] == {arm.number for arm in left["button"].arms}

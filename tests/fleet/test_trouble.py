@@ -84,9 +84,9 @@ def test_synchronous_fleets_keep_all_mass_and_go_on(policy: str, seed: int) -> N
     world.heal()
     for _ in range(3):
         world.step()
-    rounds = [world.node(agent).replica.rounds for agent in world.graph]
+    rounds = [world.replica(agent).rounds for agent in world.graph]
     settle(world, 30)
-    assert min(world.node(agent).replica.rounds for agent in world.graph) > max(rounds) + 10
+    assert min(world.replica(agent).rounds for agent in world.graph) > max(rounds) + 10
     np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)
 
 
@@ -98,8 +98,8 @@ def test_own_totals_are_those_acknowledged_after_every_crash(durability: str) ->
         world.step()
         world.crash(1, torn=30)
         world.restart(1)
-    assert world.node(1).replica.own_counts.sum() == 60
-    assert world.node(1).replica.own_sums.sum() == 30.0
+    assert world.replica(1).own_counts.sum() == 60
+    assert world.replica(1).own_sums.sum() == 30.0
 
 
 def test_a_dead_neighbour_slows_nobody_in_robust_mode() -> None:
@@ -127,10 +127,10 @@ def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() 
         assert world.pull(0, word, 0.5) is not None
         world.step()
     assert [node.replica.rounds for node in world.nodes if node] == stalled
-    known = world.node(0).replica.agent.estimate().counts.sum()
+    known = world.replica(0).agent.estimate().counts.sum()
     assert known > 0, "own rewards count at once, also while nothing is mixed"
     settle(world, 20)
-    assert min(world.node(agent).replica.rounds for agent in world.graph) > max(stalled) + 10
+    assert min(world.replica(agent).rounds for agent in world.graph) > max(stalled) + 10
     np.testing.assert_allclose(world.shares(), world.acknowledged, rtol=EXACT, atol=EXACT)
 
 
@@ -172,10 +172,10 @@ def test_an_agent_that_lost_its_journal_adds_to_what_its_former_self_told() -> N
         settle(world, 20)
         lose_memory(world, 2)
     settle(world, 20)
-    assert world.node(2).replica.own_counts.sum() == 0
+    assert world.replica(2).own_counts.sum() == 0
     for agent in world.graph:
         np.testing.assert_allclose(world.totals(agent), world.acknowledged, rtol=EXACT, atol=EXACT)
-    estimate = world.node(0).replica.agent.estimate()
+    estimate = world.replica(0).agent.estimate()
     assert estimate.num_agents == 6, "one memory more is no agent more"
 
 
@@ -187,7 +187,7 @@ def test_a_synchronous_fleet_stands_still_when_one_has_lost_its_journal(
     lose_memory(world, 2)
     settle(world, 20)
     assert "begin a new epoch" in caplog.text
-    assert max(world.node(agent).replica.rounds for agent in world.graph) < 30
+    assert max(world.replica(agent).rounds for agent in world.graph) < 30
     assert world.pull(3, 7, 0.5) is not None, "choices and rewards go on"
 
 
@@ -208,7 +208,7 @@ def test_writes_that_did_not_survive_stay_as_they_were_told() -> None:
         world.pull(2, word, 1.0)
         world.step()
     settle(world, 20)
-    assert world.node(2).replica.own_counts.sum() == 6
+    assert world.replica(2).own_counts.sum() == 6
     for agent in world.graph:
         assert world.totals(agent)[3:].sum() == 11, "what was told, and what came since"
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig, derived_number
 from coopbandits.fleet.storage.purging import PURGED
-from tests.torture.schedule import ARMS
+from tests.torture.schedule import ARMS, MAIN
 
 
 class Option(NamedTuple):
@@ -23,7 +22,7 @@ class Option(NamedTuple):
     pays: float
 
 
-MAIN, SIDE, EXTRA = "main", "side", "extra"
+SIDE, EXTRA = "side", "extra"
 PAYS = (0.75, 0.25, 0.0)
 OPTIONS = (
     *(Option(MAIN, arm, pays) for arm, pays in zip(ARMS, PAYS, strict=True)),
@@ -62,13 +61,12 @@ class Declared:
     extra: bool = False
     purged: bool = False
 
-    def bandits(self, cluster: ClusterConfig) -> dict[str, BanditConfig]:
-        """Return the bandits of a cluster."""
+    def bandits(self, main: BanditConfig) -> dict[str, BanditConfig]:
+        """Return the bandits, of which the first one is like `main`."""
         found = {}
         for name in (MAIN, SIDE) if self.side else (MAIN,):
             arms = (*ARMS, EXTRA) if self.extra and name == MAIN else ARMS
-            settings = replace(cluster, arms=arms)
             listed = tuple(Arm(arm, arm) for arm in arms)
             gone = (EXTRA,) if self.purged and name == MAIN else ()
-            found[name] = BanditConfig(name, NUMBERS[name], settings, listed, purged=gone)
+            found[name] = replace(main, name=name, number=NUMBERS[name], arms=listed, purged=gone)
         return found

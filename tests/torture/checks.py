@@ -41,7 +41,7 @@ class Checks:
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.done = stage, False
-        traits = stage.cluster.traits
+        traits = stage.bandit.traits
         self.exact = traits.exact and traits.shares == OWN
         self.mixed = traits.shares == MIXED
         self.grows, self.forgets = traits.grows, traits.forgets

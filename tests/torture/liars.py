@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -29,12 +28,10 @@ from coopbandits.fleet.protocol.frames import (
     encode_hello,
     encode_members,
 )
-from coopbandits.fleet.protocol.settings import BANDIT
 from tests.torture.notary import VirtualNotary, certificate_of
 from tests.torture.open_wiring import PORT, OpenWiring
 from tests.torture.process import name, number
 from tests.torture.schedule import (
-    ARMS,
     EPOCH,
     MAX_PULLS_PER_SECOND,
     ROUNDS_PER_SECOND,
@@ -84,7 +81,7 @@ class Liar:
         self.decoders: dict[str, Decoder] = {}
         self.heard: list[Heard] = []
         self.frames: list[bytes] = []
-        self.notary = VirtualNotary(name(index), (stage.cluster.name, EPOCH, BANDIT))
+        self.notary = VirtualNotary(name(index), (stage.bandit.cluster.name, EPOCH))
 
     def word(self) -> int:
         """Return its next word."""
@@ -140,11 +137,9 @@ class Liar:
     def link_up(self, peer: str) -> None:
         """Greet as an honest agent would."""
         self.decoders[peer] = Decoder(1 << 24)
-        schedule, cluster = self.stage.schedule, self.stage.cluster
-        shared = replace(cluster, arms=()) if schedule.bandits else cluster
-        degree = len(list(self.stage.wiring.of(self.index)))
-        hello = Hello(name(self.index), cluster.name, shared.hash, degree, memory=1)
-        if schedule.auto:
+        cluster = self.stage.bandit.cluster
+        hello = Hello(name(self.index), cluster.name, cluster.hash)
+        if self.stage.schedule.auto:
             hello = msgspec.structs.replace(hello, ask=Ask.AGAIN.value, place=f":{PORT}")
         self._say(peer, encode_hello(self._stamp(), hello))
 
@@ -191,7 +186,7 @@ class Liar:
         kept.append(item)
         del kept[:-REMEMBERED]
 
-    def _stamp(self, num_arms: int = len(ARMS), bandit: int = BANDIT) -> Stamp:
+    def _stamp(self, num_arms: int = 0, bandit: int = 0) -> Stamp:
         return Stamp(num_arms, EPOCH, self.round, self.incarnation, bandit)
 
     # Lies
@@ -208,8 +203,7 @@ class Liar:
     def _lies(self) -> list[bytes]:
         word = self.word()
         if self.stage.schedule.auto and word >> 59 == 0:
-            of_link = self._stamp(0 if self.stage.schedule.bandits else len(ARMS))
-            return [encode_members(of_link, self._rumour(word))]
+            return [encode_members(self._stamp(), self._rumour(word))]
         way = (self.way >> 8 if word % 16 else word >> 8) % 7
         if way == 0 and self.frames:
             return [self.frames[word % len(self.frames)]]
@@ -219,7 +213,7 @@ class Liar:
             return []
         heard = self.heard[word % len(self.heard)]
         values, stamp = heard.values, self._stamp(heard.stamp.num_arms, heard.stamp.bandit)
-        if way > 4 and self.stage.cluster.traits.grows and values.size > HEADER:
+        if way > 4 and self.stage.bandit.traits.grows and values.size > HEADER:
             return [self._boast(heard, word)]
         if way > 2:
             values = values.copy()
@@ -233,7 +227,7 @@ class Liar:
 
     def _boast(self, heard: Heard, word: int) -> bytes:
         """Tell of own pulls that nobody made, as many as can be believed, and sign it."""
-        forgets = self.stage.cluster.traits.forgets
+        forgets = self.stage.bandit.traits.forgets
         values, arms = heard.values.copy(), heard.stamp.num_arms
         width = HEADER + 2 * arms + forgets
         row = values[HEADER : HEADER + width]
@@ -252,9 +246,9 @@ class Liar:
         return encode_data(stamp, np.concatenate([values[:HEADER], row]), fields)
 
     def _notary(self, heard: Heard) -> Notary:
-        """Return what signs as the victim expects it: of one of several bandits, arms by id."""
+        """Return what signs as the victim expects it: arms by id."""
         bandit, process = heard.stamp.bandit, self.stage.actors[number(heard.victim)].process
-        if bandit == BANDIT or process is None:
+        if process is None:
             return self.notary
         replica = process.replicas[bandit]
         if len(replica.arms) != heard.stamp.num_arms:
@@ -263,7 +257,7 @@ class Liar:
 
     def _false_tick(self, word: int) -> float:
         """Return a time for pulls that nobody made: now, early, or late, believed or not."""
-        now = (START + self.stage.time / SECOND - EPOCH) // self.stage.cluster.tick
+        now = (START + self.stage.time / SECOND - EPOCH) // self.stage.bandit.tick
         return max(0.0, now + FALSE_TICKS[(word >> 26) % len(FALSE_TICKS)])
 
     def _bend(self, values: Vector, word: int, *, subtly: bool) -> None:

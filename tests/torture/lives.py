@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config import BanditConfig, NodeConfig
 from tests.torture.actor import Actor
 from tests.torture.application import (
     LIFETIME,
@@ -22,7 +21,7 @@ from tests.torture.files import Killed
 from tests.torture.open_wiring import DEGREE, SEEDS
 from tests.torture.operator import DOCUMENTS
 from tests.torture.process import Process, name
-from tests.torture.schedule import SECOND
+from tests.torture.schedule import MAIN, SECOND
 
 if TYPE_CHECKING:
     from tests.torture.stage import Stage
@@ -77,7 +76,7 @@ class Lives:
 
     def _arm(self, actor: Actor) -> None:
         assert actor.process is not None
-        due, now = actor.process.node.gossip.next_tick, self.stage.time
+        due, now = actor.process.node.next_tick, self.stage.time
         if due == actor.due or due == math.inf:
             return
         actor.due = due
@@ -135,9 +134,9 @@ class Lives:
             self._started(actor, process)
 
     def _config(self, actor: Actor) -> NodeConfig:
-        schedule, cluster = self.stage.schedule, self.stage.cluster
+        schedule = self.stage.schedule
         return NodeConfig(
-            replace(cluster, arms=()) if schedule.bandits else cluster,
+            self.stage.bandit.cluster,
             actor.name,
             Path("/virtual"),
             {name(j): NOWHERE for j in sorted(actor.neighbors)},
@@ -146,7 +145,7 @@ class Lives:
             max_open_tickets=MOST_TICKETS,
             silence=SILENCE,
             document=DOCUMENTS,
-            declared=actor.file.bandits(cluster) if schedule.bandits else {},
+            bandits=self._declared(actor),
             auto=schedule.auto,
             degree=DEGREE,
             seeds=SEEDS if schedule.auto else (),
@@ -155,7 +154,11 @@ class Lives:
     def redeclare(self, actor: Actor) -> None:
         """Let a process that runs go by what its file says now."""
         if actor.process is not None:
-            self.act(actor, actor.process.take, actor.file.bandits(self.stage.cluster))
+            self.act(actor, actor.process.take, self._declared(actor))
+
+    def _declared(self, actor: Actor) -> dict[str, BanditConfig]:
+        main = self.stage.bandit
+        return actor.file.bandits(main) if self.stage.schedule.bandits else {MAIN: main}
 
     def _started(self, actor: Actor, process: Process) -> None:
         stage = self.stage

@@ -16,7 +16,6 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary
 from coopbandits.fleet.identity.revoked import Revoked
-from coopbandits.fleet.protocol.settings import BANDIT
 
 AUTHORITY = b"the key of the authority"
 
@@ -75,7 +74,7 @@ class VirtualNotary(Notary):
 def virtual_notary(config: NodeConfig) -> VirtualNotary:
     """Return what signs for an agent, and checks what others have signed."""
     cluster = config.cluster
-    return VirtualNotary(config.id, (cluster.name, cluster.epoch, BANDIT))
+    return VirtualNotary(config.id, (cluster.name, cluster.epoch))
 
 
 class VirtualRevoked(Revoked):

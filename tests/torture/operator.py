@@ -46,7 +46,7 @@ class Operator:
     def write(self, actor: Actor) -> None:
         """Hand an agent a document with the next version."""
         self.latest += 1
-        made = self.signed[self.latest] = make_document(self.stage.cluster.name, self.latest)
+        made = self.signed[self.latest] = make_document(self.stage.bandit.cluster.name, self.latest)
         self.digests[self.latest] = made.seal.open().digest
         self.hand_over(actor)
 

@@ -20,28 +20,22 @@ from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.assemble import make_members, make_node, open_replica
+from coopbandits.fleet.process.assemble import make_members
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.process.declare import (
     Declarations,
-    make_many_node,
+    make_node,
     open_bandits,
     take,
 )
 from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.runtime import JUMP
 from coopbandits.fleet.process.worker import Done
-from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.protocol.settings import BANDIT
 from coopbandits.fleet.service import Choice, Receipt, UnavailableError
-from coopbandits.fleet.service.application import ApplicationService
-from coopbandits.fleet.service.many import ManyService
-from coopbandits.fleet.storage.bandits import Bandits
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import DiskError, FileDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
 from tests.torture.bandits import (
-    MAIN,
     NUMBERS,
     OPTIONS,
     PLACES,
@@ -50,7 +44,7 @@ from tests.torture.bandits import (
 )
 from tests.torture.files import VirtualFiles
 from tests.torture.notary import VirtualRevoked, virtual_notary
-from tests.torture.schedule import ARMS, SECOND, START
+from tests.torture.schedule import MAIN, SECOND, START
 
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.gossip import Gossip
@@ -180,25 +174,18 @@ class Process:
         self.files, self.clock = files, clock
         disk = FileDisk(Path("/virtual"), config.durability, files)
         self.config, self.words = config, words
-        self.bandits: Bandits | None = None
-        self.many: ManyService | None = None
-        if config.declared:
-            self.bandits = open_bandits(config, disk, clock, words, number)
-            self.replica: Replica = self.bandits.replicas[NUMBERS[MAIN]]
-            self.journal = self.bandits.journal
-        else:
-            word, nonce = words() | 1, words()
-            self.replica = open_replica(config, disk, clock(), word, nonce, number)
-            self.journal = self.replica.journal
+        self.bandits = open_bandits(config, disk, clock, words, number)
+        self.replica = self.bandits.replicas[NUMBERS[MAIN]]
+        self.journal = self.bandits.journal
 
     def connect(self, wire: Wire, later: Later, revoked: Callable[[], frozenset[str]]) -> None:
         """Put the protocol and the service on top of the opened journal."""
         self.outbox = Outbox(wire)
-        self.node: Node
-        if self.bandits is not None:
-            self._connect_many(self.bandits, revoked)
-        else:
-            self._connect_one(revoked)
+        notary = virtual_notary(self.config)
+        node = make_node(self.config, self.bandits, self.outbox, self.clock, number, notary)
+        node.settings = replace(node.settings, revoked=VirtualRevoked(revoked))
+        node.revoke()
+        self.node, self.service = node, ServedAgent(self.config, node, self.words)
         if self.config.auto:
             links = cast("OpenTransport", wire)
             self.node.members = make_members(self.config, self.node, links, self.words)
@@ -211,53 +198,30 @@ class Process:
         else:
             BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
 
-    def _connect_many(self, bandits: Bandits, revoked: Callable[[], frozenset[str]]) -> None:
-        notary = virtual_notary(self.config)
-        node = make_many_node(self.config, bandits, self.outbox, self.clock, number, notary)
-        self._revoke(node, revoked)
-        self.node, self.many = node, ManyService(self.config, node, self.words)
-        self.service = self.many.bandit(MAIN)
-
-    def _connect_one(self, revoked: Callable[[], frozenset[str]]) -> None:
-        notary = virtual_notary(self.config)
-        node = make_node(self.config, self.replica, self.outbox, self.clock, number, notary)
-        self._revoke(node, revoked)
-        self.node = node
-        self.service = ApplicationService(self.config, self.node, self.words)
-
-    @staticmethod
-    def _revoke(node: Node, revoked: Callable[[], frozenset[str]]) -> None:
-        node.settings = replace(node.settings, revoked=VirtualRevoked(revoked))
-        node.revoke()
-
     # What applications ask
 
     def choose(self, word: int) -> tuple[Choice, int]:
         """Return a choice and its option; of two bandits, chance asks one."""
-        name = SIDE if word >> 7 & 1 and self.many and self.is_complete else MAIN
-        choice = self._asked(name).choose()
+        name = SIDE if word >> 7 & 1 and self.has_side else MAIN
+        choice = self.service.bandit(name).choose()
         return choice, option_of(name, choice.arm)
 
     def observe(self, ticket: str, reward: float, option: int | None) -> Receipt:
         """Hand in a reward to the bandit of its option."""
         name = MAIN if option is None else OPTIONS[option].bandit
-        return self._asked(name).observe(ticket, reward)
-
-    def _asked(self, name: str) -> ApplicationService:
-        return self.service if self.many is None else self.many.bandit(name)
+        return self.service.bandit(name).observe(ticket, reward)
 
     def take(self, declared: Declarations) -> None:
         """Go by other declarations, unless the disk is full; then the next start does."""
-        assert self.many is not None
         with contextlib.suppress(UnavailableError):
-            take(self.many, declared)
+            take(self.service, declared)
 
     # What checks look at
 
     @property
-    def is_complete(self) -> bool:
-        """Whether the agent has all bandits."""
-        return self.bandits is None or self.bandits.replicas.keys() >= {*NUMBERS.values()}
+    def has_side(self) -> bool:
+        """Whether the agent has the second bandit."""
+        return NUMBERS[SIDE] in self.bandits.replicas
 
     def own_totals(self) -> tuple[list[int], list[float]]:
         """Return rewards handed in here and their sums, by option."""
@@ -284,9 +248,6 @@ class Process:
 
         Arms that a liar has made up are no options.
         """
-        if self.bandits is None:
-            yield self.replica, [(at, at) for at in range(len(ARMS))]
-            return
         for bandit, replica in self.bandits.replicas.items():
             places = PLACES[bandit]
             arms = enumerate(replica.arms)
@@ -302,14 +263,13 @@ class Process:
     @property
     def replicas(self) -> Mapping[int, Replica]:
         """The states of all bandits, by number."""
-        return {BANDIT: self.replica} if self.bandits is None else self.bandits.replicas
+        return self.bandits.replicas
 
     @property
     def gossips(self) -> dict[int, Gossip]:
         """What is said of all bandits, by number."""
-        if isinstance(self.node, ManyNode):
-            return {number: talk.gossip for number, talk in self.node.talks.talks.items()}
-        return {BANDIT: self.node.gossip}
+        sessions = self.node.sessions.sessions
+        return {number: session.gossip for number, session in sessions.items()}
 
     def held(self) -> dict[Entry, float]:
         """Return the versions of the entries that the agent knows, where there are any."""
@@ -323,7 +283,7 @@ class Process:
     def tick_of(self, option: int | None) -> int:
         """Return the time by which pulls of an option are forgotten."""
         replica = self.replica
-        if self.bandits is not None and option is not None:
+        if option is not None:
             replica = self.bandits.replicas.get(NUMBERS[OPTIONS[option].bandit], replica)
         machine = getattr(replica.agent, "machine", None)
         if isinstance(machine, FieldMachine):

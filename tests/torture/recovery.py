@@ -183,7 +183,7 @@ class Recovery:
                 continue
             if np.nanargmax(means) != 0:
                 return f"{actor.name} takes {ARMS[int(np.nanargmax(means))]} for the best arm"
-            among = range(len(ARMS)) if process.many else None
+            among = range(len(ARMS))
             chosen = [process.replica.advise(word << 40 | 12345, among) for word in range(1, 10)]
             agent = cast("CooperativeAgent", process.replica.agent)
             seen = with_open_pulls(agent.estimate(), agent.open_pulls)

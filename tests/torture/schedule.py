@@ -8,16 +8,16 @@ shifting anything else, since every draw is a word at a place of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.core.checks import require_count
 from coopbandits.core.draws import stream_key, word_at
 from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
-from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config import BanditConfig, ClusterConfig
+from coopbandits.fleet.config.bandits import Arm, derived_number
 from coopbandits.fleet.config.consistency import half_life_problems
 from coopbandits.fleet.config.eligibility import can_widen, require_blind, require_eligible
 
@@ -31,6 +31,8 @@ MAX_PULLS_PER_SECOND = 50.0
 MAX_AGENTS = 64
 LEAST_HALF_LIFE = 3600.0
 ARMS = ("best", "good", "poor")
+MAIN = "main"
+"""The bandit that all agents have."""
 
 TROUBLES, WEATHER, PHASES, MESSAGES, PULLS, DISKS, IDENTITIES, LIES, JOINS = range(9)
 """Streams of words."""
@@ -88,7 +90,7 @@ class Setting:
             )
         if self.half_life is None:
             return
-        for problem in half_life_problems(self.cluster(), self.half_life):
+        for problem in half_life_problems(self.bandit(), self.half_life):
             raise InputError(problem)
         if self.half_life < LEAST_HALF_LIFE:
             raise InputError(
@@ -99,24 +101,26 @@ class Setting:
     @property
     def is_robust(self) -> bool:
         """Whether rounds end by the clock."""
-        return self.cluster().mode == ROBUST
+        return not self.bandit().is_synchronous
 
-    def cluster(self) -> ClusterConfig:
-        """Return the settings that all agents share."""
-        plain = ClusterConfig(
+    def bandit(self) -> BanditConfig:
+        """Return the bandit that all agents have from the start."""
+        cluster = ClusterConfig(
             "torture",
             EPOCH,
-            ARMS,
-            policy=self.policy,
-            reward_range=(0.0, 1.0),
             rounds_per_second=ROUNDS_PER_SECOND,
             max_pulls_per_second=MAX_PULLS_PER_SECOND,
             max_agents=MAX_AGENTS,
-            half_life=self.half_life,
         )
         needs = parse_policy(self.policy).needs
-        return replace(
-            plain,
+        return BanditConfig(
+            MAIN,
+            derived_number(MAIN),
+            cluster,
+            tuple(Arm(arm, arm) for arm in ARMS),
+            policy=self.policy,
+            reward_range=(0.0, 1.0),
+            half_life=self.half_life,
             num_agents=self.agents if "num_agents" in needs else None,
             lambda_bound=0.95 if "lambda_bound" in needs else None,
         )

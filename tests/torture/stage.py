@@ -10,7 +10,6 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.core.draws import stream_key, word_at
 from tests.torture.actor import Actor
 from tests.torture.checks import Checks
@@ -42,8 +41,8 @@ class Stage:
     def __init__(self, schedule: Schedule, trace: Trace | None = None) -> None:
         self.schedule, self.setting = schedule, schedule.setting
         self.trace = trace or Trace()
-        self.cluster = self.setting.cluster()
-        self.robust = self.cluster.mode == ROBUST
+        self.bandit = self.setting.bandit()
+        self.robust = not self.bandit.is_synchronous
         self.weather = schedule.weather
         self.time, self.events, self._planned = 0, 0, 0
         self.healed = False
@@ -147,5 +146,5 @@ class Stage:
         """Give the second bandit to those who have not got it yet."""
         for actor in self.actors:
             actor.file.side = True
-            if actor.process is not None and not actor.process.is_complete:
+            if actor.process is not None and not actor.process.has_side:
                 self.lives.redeclare(actor)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from coopbandits.core.aggregate.aggregation import ROBUST
 from tests.torture.schedule import SECOND, Trouble
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def _rewire(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     """Add a neighbour, or take away one beside those of the ring; both ends start again."""
     size = len(stage.actors)
     other = stage.actors[(actor.index + 2 + trouble.word % (size - 3)) % size] if size > 3 else None
-    if other is None or stage.cluster.mode != ROBUST:
+    if other is None or not stage.robust:
         return
     for one in (actor, other):
         one.down_for = trouble.length

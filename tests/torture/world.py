@@ -16,17 +16,16 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, DocumentConfig, NodeConfig, TlsFiles
+from coopbandits.fleet.config import DocumentConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.process.assemble import make_node, open_replica
-from coopbandits.fleet.process.declare import make_many_node, open_bandits
+from coopbandits.fleet.process.declare import make_node, open_bandits
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
-from coopbandits.fleet.protocol.many import ManyNode
 from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.service.many import ManyService
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.events import Chose
+from coopbandits.fleet.storage.replica import Replica
 from tests.torture.notary import virtual_notary
 from tests.torture.process import Wire, name, number
 from tests.torture.schedule import ROUNDS_PER_SECOND, START
@@ -39,19 +38,21 @@ class World:
 
     def __init__(
         self,
-        cluster: ClusterConfig,
+        declared: BanditConfig | Mapping[str, BanditConfig],
         graph: nx.Graph[int],
         identity_words: Sequence[int] | None = None,
         certificates: Path | None = None,
         revoked: Path | None = None,
         durability: str = "process",
         document: DocumentConfig | None = None,
-        declared: Mapping[str, BanditConfig] | None = None,
     ) -> None:
-        self.cluster, self.graph, self.now = cluster, graph, float(START)
+        if isinstance(declared, BanditConfig):
+            declared = {declared.name: declared}
+        self.bandit = next(iter(declared.values()))  # what `pull`, `totals` and `shares` are about
+        self.cluster, self.graph, self.now = self.bandit.cluster, graph, float(START)
         self.identity_words = list(identity_words or [(i + 1) << 16 | 1 for i in graph])
         self.starts = 0
-        self.declared = [dict(declared or {}) for _ in graph]  # what each agent's file says
+        self.declared = [dict(declared) for _ in graph]  # what each agent's file says
         self.certificates, self.revoked = certificates, revoked
         self.document = document or DocumentConfig()
         self.disks = [MemoryDisk(durability=durability) for _ in graph]
@@ -60,7 +61,7 @@ class World:
         self.cut: set[tuple[int, int]] = set()
         self.queue: deque[tuple[int, int, bytes]] = deque()
         self.broken: list[tuple[int, int, str]] = []
-        self.acknowledged = np.zeros(2 * len(cluster.arms))
+        self.acknowledged = np.zeros(2 * len(self.bandit.arms))
         for agent in graph:
             self.restart(agent)
 
@@ -80,7 +81,7 @@ class World:
             tls=tls,
             revoked=self.revoked,
             document=self.document,
-            declared=self.declared[agent],
+            bandits=self.declared[agent],
         )
 
     def node(self, agent: int) -> Node:
@@ -93,10 +94,10 @@ class World:
 
     def crash(self, agent: int, torn: int = 0) -> None:
         """Kill an agent; some bytes of what it was about to write may be on disk."""
-        journal = self.node(agent).replica.journal if torn else None
+        journal = self.node(agent).bandits.journal if torn else None
         self.nodes[agent] = None
         if journal is not None:
-            self.disks[agent].data += journal._encode(Chose(0, self.now))[:torn]
+            self.disks[agent].data += journal._encode(Chose(0, self.now), self.bandit.number)[:torn]
         for other in self.graph.neighbors(agent):
             self._down(agent, other, "crash")
 
@@ -104,13 +105,10 @@ class World:
         """Start an agent from its disk, perhaps with other neighbours."""
         config = self.config(agent, neighbors)
         self.starts += 1  # a nonce need only be new
-        word = self.identity_words[agent]
-        if config.declared:
-            self.nodes[agent] = self._start_many(agent, config, word)
-            return
-        replica = open_replica(config, self.disks[agent], self.now, word, self.starts, number)
+        words = chain([self.identity_words[agent]], count(1000 * self.starts))
+        bandits = open_bandits(config, self.disks[agent], self._clock, words.__next__, number)
         wire, notary = self._wire(agent), self._notary(config)
-        self.nodes[agent] = make_node(config, replica, wire, self._clock, number, notary)
+        self.nodes[agent] = make_node(config, bandits, wire, self._clock, number, notary)
 
     def _clock(self) -> float:
         return self.now
@@ -121,24 +119,20 @@ class World:
             lambda peer, reason: self.broken.append((agent, number(peer), reason)),
         )
 
-    def _start_many(self, agent: int, config: NodeConfig, word: int) -> ManyNode:
-        words = chain([word], count(1000 * self.starts))
-        disk = self.disks[agent]
-        bandits = open_bandits(config, disk, self._clock, words.__next__, number)
-        wire, notary = self._wire(agent), self._notary(config)
-        return make_many_node(config, bandits, wire, self._clock, number, notary)
-
     def _notary(self, config: NodeConfig) -> Notary | None:
         """Return what signs: with the agent's certificate where there are any."""
         return virtual_notary(config) if self.certificates is None else None
 
-    def many_service(self, agent: int, words: Callable[[], int]) -> ManyService:
-        """Return the service of an agent that runs several bandits."""
-        node, config = self.node(agent), self.config(agent)
-        assert isinstance(node, ManyNode)
-        made = ManyService(config, node, words)
+    def service(self, agent: int, words: Callable[[], int]) -> ServedAgent:
+        """Return the service of an agent."""
+        node = self.node(agent)
+        made = ServedAgent(self.config(agent), node, words)
         node.settings.keeper.join("bandits", RuledBandits(made))
         return made
+
+    def replica(self, agent: int) -> Replica:
+        """Return the state of an agent's first bandit."""
+        return self.node(agent).bandits.replicas[self.bandit.number]
 
     def cut_link(self, one: int, other: int) -> None:
         """Cut a link until `heal`."""
@@ -211,22 +205,24 @@ class World:
         node = self.nodes[agent]
         if node is None:
             return None
-        ticket, arm = node.replica.choose(word, None, self.now)
-        node.replica.observe(ticket, reward)
+        replica = self.replica(agent)
+        ticket, arm = replica.choose(word, None, self.now)
+        replica.observe(ticket, reward)
+        node.sessions.wake(self.bandit.number)
         self.acknowledged[arm] += reward
-        self.acknowledged[len(self.cluster.arms) + arm] += 1.0
+        self.acknowledged[len(self.bandit.arms) + arm] += 1.0
         return arm
 
     # What is known
 
     def totals(self, agent: int) -> Vector:
         """Return what an agent knows: sums, then counts."""
-        estimate = self.node(agent).replica.agent.estimate()
+        estimate = self.replica(agent).agent.estimate()
         return np.concatenate([estimate.sums, estimate.counts])
 
     def shares(self) -> Vector:
         """Return what all hold together after the last round that all have ended."""
-        last = min(self.node(agent).replica.rounds for agent in self.graph)
-        shares = [np.concatenate(self.node(i).replica.shares()[last]) for i in self.graph]
+        last = min(self.replica(agent).rounds for agent in self.graph)
+        shares = [np.concatenate(self.replica(i).shares()[last]) for i in self.graph]
         total: Vector = np.sum(shares, axis=0)
         return total

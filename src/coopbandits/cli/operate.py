@@ -1,4 +1,4 @@
-"""`coopbandits fleet drain`, `backup`, `restore`, `export`, `to-sections`: done to one agent."""
+"""`coopbandits fleet drain`, `backup`, `restore`, `export`: done to one agent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def add_commands(fleet: typer.Typer) -> None:
     fleet.command("backup")(backup_command)
     fleet.command("restore")(restore_command)
     fleet.command("export")(export_command)
-    fleet.command("to-sections")(to_sections_command)
 
 
 def drain_command(
@@ -112,18 +111,10 @@ def export_command(
         (client,) = part("cli.cluster").clients_of([source], token_file, files)
         try:
             with client:
-                health = client.health()
-                told = exporting.whole(health["id"], health["cluster"], client.export())
+                told = client.export()
         except (ConnectionError, part("fleet.service").UnavailableError) as error:
             raise InputError(f"nothing was exported: {error}") from error
     typer.echo(exporting.write_export(told, file))
-
-
-def to_sections_command(
-    node: Node, name: Annotated[str, typer.Argument(help="what to call the bandit")]
-) -> None:
-    """Give the one bandit of a stopped agent a section of its own, with all it has learned."""
-    typer.echo(part("fleet.process.sections").to_sections(node, name, time.time()))
 
 
 def _read(node: Path) -> NodeConfig:

@@ -108,22 +108,21 @@ async def _play(folder: Path, seconds: float, tell: Tell, beside: Beside | None)
     )
     with interruptible(ending), reserved(folder, names(network.num_agents)) as places:
         supply = await asyncio.to_thread(make_supply)
-        write_tables(places, network, _cluster(), {})
+        write_tables(places, network, _shared_tables(), {})
         read_config(places[0].config, now=time.time())  # refused here rather than in every agent
         async with Members(places) as members, running(beside, members):
             return await _Demo(members, supply, seconds, tell).play(ending)
 
 
-def _cluster() -> dict[str, Any]:
-    """Return the table that all agents share."""
-    return {
+def _shared_tables() -> dict[str, dict[str, Any]]:
+    """Return the tables that all agents share."""
+    cluster = {
         "name": "demo",
         "epoch": datetime.now(UTC).replace(microsecond=0),
-        "arms": list(OPTIONS),
-        "policy": POLICY,
-        "reward_range": [0.0, 1.0],
         "rounds_per_second": ROUNDS_PER_SECOND,
     }
+    bandit = {"arms": list(OPTIONS), "policy": POLICY, "reward_range": [0.0, 1.0]}
+    return {"cluster": cluster, "bandits": {"compression": bandit}}
 
 
 class _Demo:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import parse_address
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.storage.disk import MemoryDisk
 
 from ..contexts import alone
@@ -48,7 +48,7 @@ contexts = near | values
 class Agent(NamedTuple):
     """An agent with one connection to it."""
 
-    service: ApplicationService
+    service: ServedBandit
     disk: MemoryDisk
     link: http.client.HTTPConnection
 
@@ -74,7 +74,7 @@ def agent() -> Iterator[Agent]:
 
 
 @pytest.fixture(scope="module")
-def plain() -> ApplicationService:
+def plain() -> ServedBandit:
     return alone(MemoryDisk(), None, "flood-ts")
 
 
@@ -155,7 +155,7 @@ def test_bytes_that_are_no_context_change_nothing(agent: Agent, body: bytes) -> 
 
 @repeatable
 @given(context=contexts)
-def test_where_none_is_declared_none_is_taken(plain: ApplicationService, context: Any) -> None:
+def test_where_none_is_declared_none_is_taken(plain: ServedBandit, context: Any) -> None:
     before = plain.replica.agent.export_state()
     if context is None:
         return

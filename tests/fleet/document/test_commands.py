@@ -14,7 +14,7 @@ from coopbandits.fleet.api.server import Server
 from coopbandits.fleet.config import DocumentConfig
 from coopbandits.fleet.document.files import sign_file
 from coopbandits.fleet.identity.operators import make_key
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from tests.torture.world import World
 
 from ..api.running import running
@@ -32,7 +32,7 @@ def key(tmp_path: Path) -> Path:
 def agent(key: Path) -> Iterator[Server]:
     """An agent without neighbours, that believes the key."""
     world = World(CLUSTER, nx.empty_graph(1), document=DocumentConfig((make_key(key),)))
-    service = ApplicationService(world.config(0), world.node(0), lambda: 7)
+    service = ServedBandit(world.config(0), world.node(0), lambda: 7)
     with running(service) as server:
         yield server
 

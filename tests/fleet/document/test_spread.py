@@ -206,10 +206,10 @@ def test_pace_and_bounds_change_while_agents_run() -> None:
     change = {"rounds_per_second": 2.0, "max_pulls_per_second": 500.0, "signatures_per_second": 1.0}
     fleet.node(0).adopt(signed(1, settings=change))
     pass_seconds(fleet, 1)
-    rounds = fleet.node(1).replica.rounds
+    rounds = fleet.replica(1).rounds
     for _ in range(40):
         fleet.step(0.1)
-    assert fleet.node(1).replica.rounds - rounds == pytest.approx(8, abs=2)
+    assert fleet.replica(1).rounds - rounds == pytest.approx(8, abs=2)
     gossip = fleet.node(1).gossip
     assert (gossip.period, gossip.claims.rate) == (0.5, 500.0)
     fleet.node(0).adopt(signed(2, settings={"max_pulls_per_second": 5.0}))

@@ -121,7 +121,7 @@ def test_what_a_full_disk_kept_from_taking_effect_is_done_later(
 ) -> None:
     """The document itself fits, and then the disk is full."""
     fleet = fleet_of(1)
-    journal, append = fleet.node(0).replica.journal, fleet.disks[0].append
+    journal, append = fleet.replica(0).journal, fleet.disks[0].append
     left = [1]
 
     def fills(data: bytes) -> None:

@@ -44,7 +44,7 @@ def fleet(certificates: Path, graph: nx.Graph[int] | None = None) -> World:
 
 
 def machine(world: World, agent: int) -> Attributed:
-    found = world.node(agent).replica.agent.machine  # type: ignore[attr-defined]  # flooded totals
+    found = world.replica(agent).agent.machine  # type: ignore[attr-defined]  # flooded totals
     assert isinstance(found, Attributed)
     return found
 
@@ -148,13 +148,13 @@ def test_whatever_is_changed_in_a_signed_message_it_is_refused(
         proof += proof
     stamp = Stamp(2, CLUSTER.epoch, 10**6, world.node(LIAR).replica.incarnation)
     data = encode_data(stamp, np.array([9.0, 0.0, *said]), Fields(proof, pack(papers)))
-    before = world.node(2).replica.agent.export_state()
+    before = world.replica(2).agent.export_state()
     world.node(2).received("n1", data)
     refused = world.node(2).refusals
     assert refused["forged"] + refused["impossible"] == 1
     world.now += 1.0
     world.node(2).tick()
-    after = world.node(2).replica.agent.export_state()
+    after = world.replica(2).agent.export_state()
     assert after["aggregation"]["entries"] == before["aggregation"]["entries"]
 
 
@@ -244,7 +244,7 @@ def test_proofs_of_an_authors_many_numbers_do_not_pile_up(certificates: Path) ->
         for k in range(lap * MAX_NUMBERS, (lap + 2) * MAX_NUMBERS):
             tell(world, 2, row(entry_number(LIAR, k), 2 * MOST))
             world.step(seconds=1.0)
-        assert len(world.node(2).replica.proofs) <= MAX_NUMBERS + 4, f"after {lap} restarts"
+        assert len(world.replica(2).proofs) <= MAX_NUMBERS + 4, f"after {lap} restarts"
         world.crash(2)
         settle(world, 5)
 

@@ -28,9 +28,9 @@ from coopbandits.fleet.protocol.frames import (
     encode_data,
     encode_greeting,
 )
-from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.proofs import BURST, ForgedError, Proven
-from coopbandits.fleet.protocol.talks import Talk
+from coopbandits.fleet.protocol.sessions import Talk
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.purging import PURGED, signed_columns
 from tests.torture.world import World
@@ -80,8 +80,8 @@ def shop(certificates: Path, **button: object) -> Many:
 
 def talk(world: Many, agent: int) -> Talk:
     node = world.node(agent)
-    assert isinstance(node, ManyNode)
-    (found,) = (each for each in node.talks.talks.values() if each.bandit.name == "button")
+    assert isinstance(node, Node)
+    (found,) = (each for each in node.sessions.sessions.values() if each.bandit.name == "button")
     return found
 
 
@@ -309,7 +309,7 @@ def test_what_a_dead_agent_told_is_proven_however_often_others_renew(
             world.step()
     latest = make_notary(world.config(0)).fingerprint
     assert exchange(world, 0).notary.fingerprint == latest, "that of the last renewal"
-    replica = world.node(2).replica
+    replica = world.replica(2)
     assert len(replica.certificates) <= 2 * len(replica.proofs) + 1
     world.crash(2)
     world.restart(2)

@@ -67,7 +67,7 @@ def everybody_knows(world: World, *, rtol: float = 1e-9) -> None:
 
 
 def numbers(world: World, agent: int = 0) -> int:
-    machine = world.node(agent).replica.agent.machine  # type: ignore[attr-defined]  # flooded totals
+    machine = world.replica(agent).agent.machine  # type: ignore[attr-defined]  # flooded totals
     return len(machine.held())
 
 
@@ -159,7 +159,7 @@ def test_an_older_journal_is_noticed_also_by_whoever_is_linked_later(
     settle(world)
     everybody_knows(world)
     assert numbers(world) == len(graph) + 2
-    quiet = [world.node(agent).replica.agent.outgoing(1) for agent in graph.neighbors(1)]
+    quiet = [world.replica(agent).agent.outgoing(1) for agent in graph.neighbors(1)]
     assert [message is not None and message.size for message in quiet] == [HEADER] * len(quiet)
 
 
@@ -223,7 +223,7 @@ def test_after_a_start_neighbours_tell_an_agent_everything(order: tuple[int, int
     world = World(CLUSTER, nx.cycle_graph(4))
     pull(world, 1, 5)
     settle(world)
-    neighbor = world.node(1).replica.agent.machine  # type: ignore[attr-defined]  # flooded totals
+    neighbor = world.replica(1).agent.machine  # type: ignore[attr-defined]  # flooded totals
     assert neighbor.arrived_at(VICTIM) > 0
     assert neighbor.rows(neighbor.outgoing(VICTIM)).shape[0] == 0
     world.crash(VICTIM)

@@ -62,14 +62,14 @@ def stamp(world: World, **changes: int) -> Stamp:
     right = {
         "num_arms": 2,
         "epoch": CLUSTER.epoch,
-        "round": world.node(1).replica.rounds + 1,
-        "incarnation": world.node(1).replica.incarnation,
+        "round": world.replica(1).rounds + 1,
+        "incarnation": world.replica(1).incarnation,
     }
     return Stamp(**(right | changes))
 
 
 def good_values(world: World) -> Any:
-    values = world.node(1).replica.agent.outgoing(0)
+    values = world.replica(1).agent.outgoing(0)
     assert values is not None
     return values.copy()
 
@@ -409,7 +409,7 @@ def test_a_synchronous_neighbour_that_cannot_follow_is_refused(
     world = quiet(SYNCHRONOUS)
     hello = Hello("n1", "test", SYNCHRONOUS.hash, degree)
     relinked(world)
-    now = world.node(0).replica.rounds
+    now = world.replica(0).rounds
     data = encode_hello(stamp(world, round=now + rounds), hello)
     world.node(0).received("n1", data)
     assert match in caplog.text
@@ -422,14 +422,14 @@ def test_an_agent_alone_gossips_with_nobody(cluster: ClusterConfig) -> None:
     for word in range(5):
         world.pull(0, word, 0.5)
         world.step()
-    assert world.node(0).replica.rounds >= 4
+    assert world.replica(0).rounds >= 4
     assert world.totals(0)[2:].sum() == 5
 
 
 @pytest.mark.parametrize("values", [np.zeros(1), np.zeros(7)], ids=["short", "long"])
 def test_own_parts_that_trip_over_a_message_refuse_it(values: Any) -> None:
     world = quiet(OWN)
-    node, before = world.node(0), state(world.node(0).replica)
+    node, before = world.node(0), state(world.replica(0))
     node.received("n1", encode_data(stamp(world, round=10**6), values))
     world.now += 1.0
     node.tick()
@@ -437,12 +437,12 @@ def test_own_parts_that_trip_over_a_message_refuse_it(values: Any) -> None:
     assert state(node.replica) == before
     world.crash(0)
     world.restart(0)  # its journal is no harder to read for it
-    assert state(world.node(0).replica) == before
+    assert state(world.replica(0)) == before
 
 
 def test_claims_are_checked_in_synchronous_rounds_too() -> None:
     world = quiet(replace(OWN, policy=f"{own_parts.__name__}:Waiting*ucb"))
-    node, before = world.node(0), world.node(0).replica.rounds
+    node, before = world.node(0), world.replica(0).rounds
     world.now += 1.0
     world.node(0).tick()
     claim = np.array([0.0, 0.0, 1e30, 1e30])

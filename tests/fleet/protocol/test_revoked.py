@@ -121,5 +121,5 @@ def test_a_revoked_agents_own_memory_is_its_own(certificates: Path, revoked: Pat
     settle(world)
     revoked.write_text("n1\n")
     settle(world)
-    assert world.node(1).replica.own_counts.sum() == 1
+    assert world.replica(1).own_counts.sum() == 1
     assert number(world, 1) in machine(world, 1).held()

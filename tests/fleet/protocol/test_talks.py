@@ -21,28 +21,28 @@ from coopbandits.fleet.protocol.frames import (
     encode_greeting,
 )
 from coopbandits.fleet.protocol.greetings import MOST_GREETINGS
-from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.protocol.talks import PLACE_SECONDS
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.sessions import PLACE_SECONDS
 from coopbandits.fleet.protocol.unnamed import MOST_LISTED, MOST_UNNAMED
 from coopbandits.fleet.storage.events import Declared
 
 from ..bandits import CLUSTER, Many, both
 
 
-def two() -> tuple[Many, ManyNode]:
+def two() -> tuple[Many, Node]:
     """Two agents that have met, and the first of them."""
     fleet = Many(nx.path_graph(2))
     fleet.steps(5)
     node = fleet.node(0)
-    assert isinstance(node, ManyNode)
+    assert isinstance(node, Node)
     return fleet, node
 
 
-def stamp(node: ManyNode, bandit: int, arms: int, round_: int = 10**6) -> Stamp:
+def stamp(node: Node, bandit: int, arms: int, round_: int = 10**6) -> Stamp:
     return Stamp(arms, CLUSTER.epoch, round_, node.peers["n1"].incarnation, bandit)
 
 
-def greet(node: ManyNode, arms: list[int], name: str = "button", memory: int = 0) -> None:
+def greet(node: Node, arms: list[int], name: str = "button", memory: int = 0) -> None:
     bandit = both()["button"]
     greeting = Greeting(name, bandit.digest, pack_arms(arms), memory)
     node.received("n1", encode_greeting(stamp(node, bandit.number, len(arms), 0), greeting))
@@ -77,7 +77,7 @@ def test_arms_made_up_are_taken_up_to_a_bound_and_declared_ones_in_any_case() ->
     greet(node, [*known, 777_777])
     assert not node.refusals, "nobody is refused for the arms that it lists"
     assert len(replica.arms) == 2 + MOST_LISTED
-    assert node.talks.talks[both()["button"].number].peers[node.peers["n1"].number].met
+    assert node.sessions.sessions[both()["button"].number].peers[node.peers["n1"].number].met
     fleet.take(0, both(arms=["red", "green", "blue"]))
     assert len(replica.arms) == 3 + MOST_LISTED
     assert {fleet.play(0, "button", 0.5) for _ in range(40)} == {"red", "green", "blue"}
@@ -116,7 +116,7 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     greet(node, arms, memory=101)
     fleet.now += 2_000_000
     node.tick()
-    peer = node.talks.talks[number].peers[node.peers["n1"].number]
+    peer = node.sessions.sessions[number].peers[node.peers["n1"].number]
     assert peer.memory == 101
     assert len(made) == MOST_GREETINGS + 1
     for memory in range(20):
@@ -135,14 +135,14 @@ def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed(pol
     fleet.crash(1)
     fleet.restart(1)
     node = fleet.node(1)
-    assert isinstance(node, ManyNode)
+    assert isinstance(node, Node)
     number = both()["button"].number
     replica = node.bandits.replicas[number]
     known = replica.declared
     assert known is not None
     made_up = dict.fromkeys(range(MOST_UNNAMED - 1), "")
     replica.declare(Declared(known.name, known.shared, made_up))
-    node.talks.take([talk.bandit for talk in node.talks.talks.values()])
+    node.sessions.take([talk.bandit for talk in node.sessions.sessions.values()])
     fleet.steps(40)
     fleet.now += round(2e6 * PLACE_SECONDS)
     while not fleet.counts["button", "blue"]:
@@ -153,8 +153,8 @@ def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed(pol
     before = replica.export()
     fleet.crash(1)
     fleet.restart(1)
-    assert fleet.node(1).replica_of(number).arms == replica.arms
-    assert before["own_counts"] == fleet.node(1).replica_of(number).export()["own_counts"]
+    assert fleet.node(1).bandits.replicas[number].arms == replica.arms
+    assert before["own_counts"] == fleet.node(1).bandits.replicas[number].export()["own_counts"]
     fleet.steps(40)
     fleet.play(0, "button", 0.5)
     fleet.steps(40)

@@ -28,7 +28,7 @@ from coopbandits.fleet.service import (
     UnavailableError,
     UnknownTicketError,
 )
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.service.catalogue import CATALOGUE
 from coopbandits.fleet.storage.disk import DiskError
@@ -43,16 +43,16 @@ CLUSTER = ClusterConfig(
 SYNCHRONOUS = replace(CLUSTER, policy="dec-ts", num_agents=3, sigma=1.0)
 
 
-def service_in(world: World, agent: int = 0) -> ApplicationService:
+def service_in(world: World, agent: int = 0) -> ServedBandit:
     """Return the service of an agent, with words 1, 2, 3, …."""
-    return ApplicationService(world.config(agent), world.node(agent), count(1).__next__)
+    return ServedBandit(world.config(agent), world.node(agent), count(1).__next__)
 
 
 def path_world(cluster: ClusterConfig = CLUSTER) -> World:
     return World(cluster, nx.path_graph(3))
 
 
-def sample(service: ApplicationService, name: str, **labels: str) -> float:
+def sample(service: ServedBandit, name: str, **labels: str) -> float:
     """Return one value of a metric."""
     (metric,) = (metric for metric in service.metrics() if metric.name == name)
     (value,) = (value for found, value in metric.samples if found == labels)
@@ -72,7 +72,7 @@ def test_a_choice_and_its_reward_go_by_names() -> None:
     assert (blue.own_reward, blue.open) == (3.0, 0)
 
 
-def reward(service: ApplicationService, arm: str, paid: float, times: int = 1) -> None:
+def reward(service: ServedBandit, arm: str, paid: float, times: int = 1) -> None:
     for _ in range(times):
         service.observe(service.choose([arm]).ticket, paid)
 
@@ -128,7 +128,7 @@ def test_an_agent_of_a_ledger_claims_by_what_is_certain() -> None:
     service = service_in(world)
     for arm, paid in (("blue", 3.0), ("red", -1.0), ("green", -1.0)):
         reward(service, arm, paid, 150)
-    agent = cast("CooperativeAgent", world.node(0).replica.agent)
+    agent = cast("CooperativeAgent", world.replica(0).agent)
     assert isinstance(agent.machine, LedgerSumsMachine)
     s = agent.machine.state
     s.payloads[:] = s.own  # a neighbour tells of the own pulls again
@@ -310,7 +310,7 @@ def test_metrics_are_those_of_the_catalogue() -> None:
     service.node.refused("10.0.0.9:4", "no certificate")
     assert sample(service, "link_up", neighbor="n0") == 1.0
     service.node.received("n0", bytes(100))
-    assert sample(service, "round") == world.node(1).replica.rounds
+    assert sample(service, "round") == world.replica(1).rounds
     assert sample(service, "link_up", neighbor="n0") == 0.0
     assert sample(service, "reconnects_total", neighbor="n0") == 0.0
     assert sample(service, "reconnects_total", neighbor="n2") == 1.0

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.draws import normals, stream_key, uniforms, words
 from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from tests.torture.world import World
 
 from ..contexts import ARMS, EXACT, asked, cluster, paid
@@ -26,11 +26,11 @@ MEANS = {"red": 0.5, "green": 0.3, "blue": 0.2}
 POLICIES = ["flood-ts:family=gaussian", "flood-ucb", "flood-ts:family=bernoulli"]
 
 
-def serve(config: ClusterConfig, case: int) -> ApplicationService:
+def serve(config: ClusterConfig, case: int) -> ServedBandit:
     """Return a single agent, which chooses differently in every case."""
     world = World(config, nx.empty_graph(1))
     tape = iter(words(stream_key(case, 1), np.arange(1000, dtype=np.uint64)).tolist())
-    return ApplicationService(world.config(0), world.node(0), tape.__next__)
+    return ServedBandit(world.config(0), world.node(0), tape.__next__)
 
 
 def variates(case: int, kind: Any, number: int) -> NDArray[np.float64]:
@@ -40,7 +40,7 @@ def variates(case: int, kind: Any, number: int) -> NDArray[np.float64]:
     return found
 
 
-def holds(service: ApplicationService, means: dict[str, float], **asking: Any) -> list[float]:
+def holds(service: ServedBandit, means: dict[str, float], **asking: Any) -> list[float]:
     """Return for every option whether its interval holds its mean; NaN where there is none."""
     found = [(arm.confidence, means[arm.arm]) for arm in service.arms(**asking)]
     return [np.nan if ends is None else float(ends[0] <= m <= ends[1]) for ends, m in found]

@@ -18,7 +18,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import ArmSums
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import TooManyTicketsError
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.service.pace import BURST, Pace
 from tests.torture.schedule import START
 from tests.torture.world import World
@@ -31,13 +31,13 @@ CLUSTER = ClusterConfig(
 )
 
 
-def make(cluster: ClusterConfig = CLUSTER) -> tuple[World, ApplicationService]:
+def make(cluster: ClusterConfig = CLUSTER) -> tuple[World, ServedBandit]:
     world = World(cluster, nx.path_graph(2))
     return world, serve(world)
 
 
-def serve(world: World) -> ApplicationService:
-    return ApplicationService(world.config(0), world.node(0), lambda: 7)
+def serve(world: World) -> ServedBandit:
+    return ServedBandit(world.config(0), world.node(0), lambda: 7)
 
 
 def count(call: Callable[[], object], most: int = 10_000) -> int:
@@ -50,7 +50,7 @@ def count(call: Callable[[], object], most: int = 10_000) -> int:
     return most
 
 
-def pull(service: ApplicationService) -> None:
+def pull(service: ServedBandit) -> None:
     service.observe(service.choose().ticket, 1.0)
 
 

@@ -14,7 +14,7 @@ from coopbandits.fleet.config import DocumentConfig, write_config
 from coopbandits.fleet.document.seal import MAX_CONTENT, Signed, to_json
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.storage.disk import DiskError
 from tests.torture.world import World
 
@@ -24,8 +24,8 @@ from ..document.made import pass_seconds, public, signed, text, world
 TOKEN = "secret"
 
 
-def service_of(fleet: World, agent: int = 0) -> ApplicationService:
-    return ApplicationService(fleet.config(agent), fleet.node(agent), lambda: 7)
+def service_of(fleet: World, agent: int = 0) -> ServedBandit:
+    return ServedBandit(fleet.config(agent), fleet.node(agent), lambda: 7)
 
 
 def test_who_has_which_version_is_told() -> None:

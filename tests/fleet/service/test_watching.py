@@ -14,7 +14,7 @@ from coopbandits.fleet.api.metrics import Meter, render
 from coopbandits.fleet.config import NodeConfig, TlsFiles
 from coopbandits.fleet.process.main import door_for
 from coopbandits.fleet.protocol.frames import NO_DOOR, Door, Hello, encode_hello
-from coopbandits.fleet.service.application import ApplicationService
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.service.watching import LONGEST_LABEL, MOST_LABELS, labels
 from coopbandits.page.state import AgentState
 
@@ -22,7 +22,7 @@ from ..protocol.test_node import relinked, stamp
 from .test_application import CLUSTER, path_world, sample, service_in
 
 
-def pulled(service: ApplicationService, arm: str, *rewards: float) -> None:
+def pulled(service: ServedBandit, arm: str, *rewards: float) -> None:
     for reward in rewards:
         service.observe(service.choose([arm]).ticket, reward)
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import cast
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
-from coopbandits.fleet.process.assemble import make_members, make_node, open_replica
-from coopbandits.fleet.process.declare import make_many_node, open_bandits
+from coopbandits.fleet.process.assemble import make_members
+from coopbandits.fleet.process.declare import make_node, open_bandits
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
@@ -82,14 +82,12 @@ class Party:
 
     Parameters
     ----------
-    cluster : ClusterConfig
-        What all share.
+    declared : BanditConfig or mapping of str to BanditConfig
+        The bandits that all have.
     degree : int
         How many neighbours each looks for.
     revoked : Path or None
         A list of those who are revoked.
-    declared : mapping of str to BanditConfig
-        Several bandits, where there are any.
 
     Attributes
     ----------
@@ -101,13 +99,15 @@ class Party:
 
     def __init__(
         self,
-        cluster: ClusterConfig,
+        declared: BanditConfig | Mapping[str, BanditConfig],
         degree: int = 3,
         revoked: Path | None = None,
-        declared: Mapping[str, BanditConfig] | None = None,
     ) -> None:
-        self.cluster, self.degree = cluster, degree
-        self.revoked, self.declared = revoked, declared or {}
+        if isinstance(declared, BanditConfig):
+            declared = {declared.name: declared}
+        self.bandit = next(iter(declared.values()))
+        self.cluster, self.degree = self.bandit.cluster, degree
+        self.revoked, self.declared = revoked, declared
         self.now = float(EPOCH + 1000)
         self.bytes_sent = 0
         self.todo: deque[Callable[[], None]] = deque()
@@ -121,19 +121,14 @@ class Party:
         config = NodeConfig(
             self.cluster, name, Path("unused"), {}, auto=True, degree=self.degree,
             revoked=self.revoked, seeds=tuple(Address(seed, PORT) for seed in seeds),
-            declared=self.declared,
+            bandits=self.declared,
         )  # fmt: skip
         self._starts += 1
         wire = self.wires[name] = Wire(self, name)
         disk = self.disks.setdefault(name, MemoryDisk())
         words = words_of(self._starts).__next__
-        node: Node
-        if self.declared:
-            bandits = open_bandits(config, disk, self._clock, words)
-            node = make_many_node(config, bandits, wire, self._clock, notary=virtual_notary(config))
-        else:
-            replica = open_replica(config, disk, self.now, words() | 1, words())
-            node = make_node(config, replica, wire, self._clock, notary=virtual_notary(config))
+        bandits = open_bandits(config, disk, self._clock, words)
+        node = make_node(config, bandits, wire, self._clock, notary=virtual_notary(config))
         node.members = make_members(config, node, cast("OpenTransport", wire), words)
         self.nodes[name] = node
         return node

@@ -1,5 +1,6 @@
 """The configuration of one agent: a TOML file, checked before anything is done."""
 
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.model import (
     ApiLimits,
     ClusterConfig,
@@ -13,6 +14,7 @@ from coopbandits.fleet.config.write import write_config
 
 __all__ = [
     "ApiLimits",
+    "BanditConfig",
     "ClusterConfig",
     "ConfigError",
     "DocumentConfig",

@@ -1,4 +1,4 @@
-"""The bandits of a cluster: sections ``[bandits.NAME]``, or the one that ``[cluster]`` declares.
+"""The bandits of a cluster: sections ``[bandits.NAME]``.
 
 ::
 
@@ -20,19 +20,25 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coopbandits.core.aggregate.aggregation import ROBUST
+from coopbandits.core.aggregate.aggregation import SYNCHRONOUS
+from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import fields as read
 from coopbandits.fleet.config.durations import duration
-from coopbandits.fleet.config.eligibility import can_purge, can_widen
-from coopbandits.fleet.config.features import read_features, table_of
+from coopbandits.fleet.config.eligibility import (
+    Traits,
+    can_purge,
+    can_widen,
+    traits_of,
+    with_settings,
+)
+from coopbandits.fleet.config.features import Encoder, Feature, read_features, table_of
+from coopbandits.fleet.config.model import ClusterConfig
+from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 
 if TYPE_CHECKING:
-    from coopbandits.fleet.config.model import ClusterConfig
-
-PLAIN = "default"
-"""The name of the one bandit that [cluster] declares; its number is 0."""
+    from coopbandits.core.policy import Policy
 
 DERIVED = 1 << 16
 """Numbers below are stated; those made of names begin here."""
@@ -41,7 +47,9 @@ NUMBERS = 1 << 32
 MOST_BANDITS = 1000
 MOST_ARMS = 1000
 
-SHARED = ("policy", "reward_range", "sigma", "half_life", "features")
+SHARED = (
+    "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life", "features",
+)  # fmt: skip
 """What agents must agree on to talk about a bandit."""
 
 
@@ -82,10 +90,26 @@ class BanditConfig:
         What applications call it.
     number : int
         What it is in journals and messages, for ever.
-    settings : ClusterConfig
-        The cluster as this bandit sees it, with its own policy, arms and rewards.
+    cluster : ClusterConfig
+        The cluster that it belongs to.
     arms : tuple of Arm
         Its options; none where it is retired.
+    policy : str
+        The spelling of a policy that can run in a fleet; see `eligibility`.
+    reward_range : (float, float) or None
+        Lowest and highest reward.
+    sigma : float or None
+        σ of the rewards, in their own unit. At least one of the two is given.
+    num_agents : int, "estimate" or None
+        N, if the policy needs it.
+    lambda_bound : float, "estimate" or None
+        An upper bound on λ, if the policy needs it.
+    half_life : float or None
+        Seconds after which a pull counts half; None for ever the same.
+    features : tuple of Feature or None
+        What applications send of a request, if the policy looks at it.
+    max_pulls_per_second : float or None
+        As in the cluster, for this bandit; None for the same.
     pinned : str or None
         The one arm that is chosen, whatever was learned.
     token_file : Path or None
@@ -96,11 +120,24 @@ class BanditConfig:
 
     name: str
     number: int
-    settings: ClusterConfig
+    cluster: ClusterConfig
     arms: tuple[Arm, ...] = ()
+    policy: str = "flood-ts"
+    reward_range: tuple[float, float] | None = None
+    sigma: float | None = None
+    num_agents: int | str | None = None
+    lambda_bound: float | str | None = None
+    half_life: float | None = None
+    features: tuple[Feature, ...] | None = None
+    max_pulls_per_second: float | None = None
     pinned: str | None = None
     token_file: Path | None = None
     purged: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        """Its section, as messages name it."""
+        return f"[bandits.{self.name}]"
 
     @property
     def purged_numbers(self) -> list[int]:
@@ -108,18 +145,19 @@ class BanditConfig:
         return [Arm(name, name).number for name in self.purged]
 
     @property
-    def is_plain(self) -> bool:
-        """Whether [cluster] declares it, so that its arms are what they are for ever."""
-        return self.number == 0
+    def most_pulls(self) -> float:
+        """Pulls per second that agents believe each other of this bandit."""
+        stated = self.max_pulls_per_second
+        return self.cluster.max_pulls_per_second if stated is None else stated
 
     @cached_property
     def shared(self) -> dict[str, Any]:
         """What agents must agree on to talk about it, as plain data."""
-        found = {key: getattr(self.settings, key) for key in SHARED}
-        if self.settings.features is not None:
-            found["features"] = table_of(self.settings.features)
-        if self.settings.reward_range is not None:
-            found["reward_range"] = list(self.settings.reward_range)
+        found = {key: getattr(self, key) for key in SHARED}
+        if self.features is not None:
+            found["features"] = table_of(self.features)
+        if self.reward_range is not None:
+            found["reward_range"] = list(self.reward_range)
         return {key: value for key, value in found.items() if value is not None}
 
     @cached_property
@@ -128,24 +166,78 @@ class BanditConfig:
         listed = repr(sorted((key, repr(value)) for key, value in self.shared.items()))
         return sha256(listed.encode()).hexdigest()[:16]
 
-    def retired(self) -> BanditConfig:
-        """Return it without arms: nothing is chosen, late rewards count."""
-        return replace(self, arms=(), pinned=None, settings=replace(self.settings, arms=()))
+    @cached_property
+    def policy_object(self) -> Policy:
+        """The policy, with "estimate" passed on where configured, and what it forgets."""
+        asked = {key: getattr(self, key) for key in ("num_agents", "lambda_bound")}
+        words = {key: value for key, value in asked.items() if isinstance(value, str)}
+        forgetting = {} if self.half_life is None else {"discount": DISCOUNT}
+        made: Policy = with_settings(parse_policy(self.policy), words | forgetting)
+        return made.suited(self.family)
 
+    @property
+    def family(self) -> str:
+        """The rewards' family, where the policy leaves it open.
 
-def plain_bandit(cluster: ClusterConfig) -> BanditConfig:
-    """Return the one bandit that [cluster] declares."""
-    return BanditConfig(PLAIN, 0, cluster, tuple(Arm(name, name) for name in cluster.arms))
+        A range alone says as little as Bernoulli rewards do; σ says more, and the Gaussian family
+        is the one that uses it.
+        """
+        return "gaussian" if self.reward_range is None or self.sigma is not None else "bernoulli"
+
+    @property
+    def tick(self) -> float:
+        """Seconds by which agents count the time where they forget; else 0."""
+        return (self.half_life or 0.0) / HALF_LIFE
+
+    @cached_property
+    def traits(self) -> Traits:
+        """What the policy declares."""
+        return traits_of(self.policy_object)
+
+    @property
+    def mode(self) -> str:
+        """Either "synchronous" or "robust"."""
+        return self.traits.mode
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether every round waits for all neighbours."""
+        return self.mode == SYNCHRONOUS
+
+    @cached_property
+    def can_widen(self) -> bool:
+        """Whether its arms may change once it has learned something."""
+        return not self.is_synchronous and can_widen(parse_policy(self.policy))
+
+    @property
+    def told_num_agents(self) -> int | None:
+        """N for the agent's view; None if it is estimated or not needed."""
+        return None if isinstance(self.num_agents, str) else self.num_agents
+
+    @property
+    def told_lambda_bound(self) -> float | None:
+        """The bound for the agent's view; None if it is estimated or not needed."""
+        return None if isinstance(self.lambda_bound, str) else self.lambda_bound
+
+    @cached_property
+    def scale(self) -> RewardScale:
+        """The map from rewards to the agent's scale, with σ."""
+        return reward_scale(self.reward_range, self.sigma)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What turns contexts into numbers."""
+        return Encoder(self.features)
 
 
 def from_journal(cluster: ClusterConfig, name: str, number: int, shared: Any) -> BanditConfig:
-    """Return a bandit that a journal tells of and no declaration does."""
-    told = dict(shared)
-    if "features" in told:
-        told["features"] = read_features("features", told["features"])
-    if "reward_range" in told:
-        told["reward_range"] = tuple(told["reward_range"])
-    return BanditConfig(name, number, replace(cluster, **told, arms=()))
+    """Return a retired bandit that a journal knows and no declaration does."""
+    known = dict(shared)
+    if "features" in known:
+        known["features"] = read_features("features", known["features"])
+    if "reward_range" in known:
+        known["reward_range"] = tuple(known["reward_range"])
+    return BanditConfig(name, number, cluster, **known)
 
 
 def derived_number(name: str) -> int:
@@ -232,6 +324,8 @@ BANDIT: dict[str, read.Reader] = {
     "policy": read.policy,
     "reward_range": read.reward_range,
     "sigma": read.positive,
+    "num_agents": read.num_agents,
+    "lambda_bound": read.lambda_bound,
     "half_life": duration,
     "features": read_features,
     "max_pulls_per_second": read.rate,
@@ -246,33 +340,25 @@ OPTIONAL = BANDIT.keys() - {"arms"}
 
 def make_bandit(name: str, cluster: ClusterConfig, values: Mapping[str, Any]) -> BanditConfig:
     """Return a bandit of what was read of its section; the rest is as in [cluster]."""
-    told = dict(values)
-    number, pinned = told.pop("number", derived_number(name)), told.pop("pinned", None)
-    least, token = told.pop("minimum_share", 0.0), told.pop("token_file", None)
-    purged = told.pop("purged", ())
-    arms = tuple(
+    given = {"number": derived_number(name), "policy": default_policy(cluster, values), **values}
+    least = given.pop("minimum_share", 0.0)
+    given["arms"] = tuple(
         replace(arm, minimum_share=least) if arm.minimum_share == UNSTATED else arm
-        for arm in told["arms"]
+        for arm in given["arms"]
     )
-    told["arms"] = tuple(arm.name for arm in arms)
-    # [cluster] names no policy beside sections, so its own tells whether there are many agents.
-    settings = replace(cluster, **told, **default_policy(told, many=not cluster.traits.grows))
-    return BanditConfig(name, number, settings, arms, pinned, token, purged)
+    return BanditConfig(name, cluster=cluster, **given)
 
 
-def default_policy(told: Mapping[str, Any], *, many: bool) -> dict[str, Any]:
-    """Return the policy of a bandit that states none, by what else is told and if agents are many.
+def default_policy(cluster: ClusterConfig, values: Mapping[str, Any]) -> str:
+    """Return the policy of a bandit that names none.
 
     Flooded entries have an author each, who signs them, and messages grow with the agents; what is
-    handed on to a ledger has none, and messages stay as long as they are. A ledger does not forget
-    by the time.
+    passed on to a ledger has none, and messages stay as long as they are. A ledger does not forget
+    by the clock.
     """
-    if "policy" in told:
-        return {}
-    if "features" in told:
-        return {"policy": "flooded-totals*lin-ts:disjoint=true"}
-    name = "ledger-ts" if many and "half_life" not in told else "flood-ts"
-    return {"policy": name}
+    if "features" in values:
+        return "flooded-totals*lin-ts:disjoint=true"
+    return "flood-ts" if cluster.floods or "half_life" in values else "ledger-ts"
 
 
 # Checking
@@ -280,22 +366,10 @@ def default_policy(told: Mapping[str, Any], *, many: bool) -> dict[str, Any]:
 
 def bandit_problems(bandit: BanditConfig) -> Iterator[str]:
     """Yield a sentence for everything about a declared bandit that cannot be."""
-    where, names = f"[bandits.{bandit.name}]", [arm.name for arm in bandit.arms]
-    policy = bandit.settings.policy
+    where, names = bandit.where, [arm.name for arm in bandit.arms]
+    policy = bandit.policy
     if bandit.number >= DERIVED and bandit.number != derived_number(bandit.name):
         yield _wrong_number(f"{where} number", bandit.number)
-    if bandit.settings.mode != ROBUST:
-        yield (
-            f"{where} policy {policy} waits for all neighbours in every round, so that its arms "
-            "cannot change while agents run; choose a robust one such as flood-ts, or declare it "
-            "as the only one, in [cluster]"
-        )
-    elif not can_widen(parse_policy(policy)):
-        yield (
-            f"{where} policy {policy} cannot go on with other arms; choose one on flooded-totals, "
-            "tree-sums or ledger-sums, such as flood-ts, or declare it as the only one, in "
-            "[cluster]"
-        )
     if bandit.pinned is not None and bandit.pinned not in names:
         yield str(unknown_name(f"arm pinned in {where}", bandit.pinned, names))
     if all(arm.frozen for arm in bandit.arms) and bandit.pinned is None:
@@ -303,7 +377,12 @@ def bandit_problems(bandit: BanditConfig) -> Iterator[str]:
     for arm in bandit.arms:
         if arm.id in bandit.purged:
             yield f"{where} has {arm.id!r} among its arms and in purged; leave it out of either"
-    if bandit.purged and not can_purge(parse_policy(policy)):
+    if bandit.purged and not bandit.can_widen:
+        yield (
+            f"{where} purges arms, but with policy {policy} arms stay what they are; leave out "
+            "purged, or give a policy such as flood-ts to a bandit of another name"
+        )
+    elif bandit.purged and not can_purge(parse_policy(policy)):
         yield (
             f"{where} purges arms, but policy {policy} learns from all arms how sites differ; "
             "leave out purged, or give a policy without spread=estimate to a bandit of another name"

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.durations import shown
-from coopbandits.fleet.config.features import table_of
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.read import load, parse_config
 
@@ -71,26 +69,22 @@ def _clusters(path: str, cluster: ClusterConfig, first: str, other: ClusterConfi
 
 def _bandits(path: str, node: NodeConfig, first: str, other: NodeConfig) -> Iterator[str]:
     """Yield what keeps two agents from talking about a bandit; arms may differ."""
-    for name in sorted(node.declared.keys() & other.declared.keys()):
-        mine, theirs = node.declared[name], other.declared[name]
+    for name in sorted(node.bandits.keys() & other.bandits.keys()):
+        mine, theirs = node.bandits[name], other.bandits[name]
         if (mine.number, mine.shared) != (theirs.number, theirs.shared):
             yield (
                 f"{path}: [bandits.{name}] is number {mine.number} with {mine.shared}, but {first} "
                 f"has number {theirs.number} with {theirs.shared}; they must be the same"
             )
-    for name in sorted(node.declared.keys() ^ other.declared.keys()):
-        where = path if name in node.declared else first
+    for name in sorted(node.bandits.keys() ^ other.bandits.keys()):
+        where = path if name in node.bandits else first
         yield f"{path}: bandit {name} is declared in {where} alone; declare it on all nodes"
 
 
 def _shown(key: str, value: Any) -> str:
     if key == "epoch":
         return datetime.fromtimestamp(value, UTC).isoformat()
-    if key == "half_life" and value is not None:
-        return shown(value)
-    if key == "features" and value is not None:
-        return repr(table_of(value))
-    return repr(list(value) if isinstance(value, tuple) else value)
+    return repr(value)
 
 
 def _link(path: str, node: NodeConfig, other_path: str, other: NodeConfig) -> Iterator[str]:

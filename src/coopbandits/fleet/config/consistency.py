@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from typing import Any
 
 from coopbandits.core.aggregate import AGGREGATIONS
-from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS
 from coopbandits.core.registry import parse_policy
@@ -18,7 +17,7 @@ from coopbandits.fleet.config.bandits import BanditConfig, bandit_problems, numb
 from coopbandits.fleet.config.durations import shown
 from coopbandits.fleet.config.eligibility import can_estimate, traits_of, trial_view
 from coopbandits.fleet.config.features import EXAMPLE
-from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.rewards import MOST
 from coopbandits.fleet.identity.names import agent_number
 
@@ -37,7 +36,9 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
         present = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         yield f"[cluster] epoch {start} lies in the future; it is {present}: look at the clock"
     yield from declaration_problems(config.bandits)
-    yield from _numbers_of_agents(config)
+    for bandit in config.bandits.values():
+        yield from _numbers_of_agents(config, bandit)
+    yield from _room_for_neighbors(config)
     yield from _names(config)
     yield from _members(config)
     yield from _links(config, insecure=insecure)
@@ -59,121 +60,121 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
 def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:
     """Yield a sentence for every contradiction in the declarations of bandits."""
     for bandit in declared.values():
-        cluster = bandit.settings
-        found = [*_rewards(cluster), *_features(cluster)]
+        yield from _rewards(bandit)
+        yield from _features(bandit)
         for key in ("num_agents", "lambda_bound"):
-            found += _knowledge(cluster, key)
-        if cluster.half_life is not None:
-            found += half_life_problems(cluster, cluster.half_life)
-        if bandit.is_plain:
-            yield from found
-        else:
-            where = f"[bandits.{bandit.name}]"
-            yield from (text.replace("[cluster]", where, 1) for text in found)
-            yield from bandit_problems(bandit)
+            yield from _knowledge(bandit, key)
+        if bandit.half_life is not None:
+            yield from half_life_problems(bandit, bandit.half_life)
+        yield from bandit_problems(bandit)
     yield from number_problems(declared)
 
 
-def _rewards(cluster: ClusterConfig) -> Iterator[str]:
-    if cluster.reward_range is None and cluster.sigma is None:
+def _rewards(bandit: BanditConfig) -> Iterator[str]:
+    if bandit.reward_range is None and bandit.sigma is None:
         yield (
-            "[cluster] has neither reward_range nor sigma; give the lowest and the highest reward "
-            "as reward_range = [0.0, 1.0], or the rewards' standard deviation as sigma"
+            f"{bandit.where} has neither reward_range nor sigma; give the lowest and the highest "
+            "reward as reward_range = [0.0, 1.0], or the rewards' standard deviation as sigma"
         )
     else:
-        yield from _magnitudes(cluster)
-    low, high = parse_policy(cluster.policy).support
-    if cluster.reward_range is None and (low, high) != ANY_REWARDS:
+        yield from _magnitudes(bandit)
+    low, high = parse_policy(bandit.policy).support
+    if bandit.reward_range is None and (low, high) != ANY_REWARDS:
         yield (
-            f"[cluster] policy {cluster.policy} is for rewards in [{low:g}, {high:g}], but there "
-            "is no reward_range; give one, or choose an index or a family for any rewards"
+            f"{bandit.where} policy {bandit.policy} is for rewards in [{low:g}, {high:g}], but "
+            "there is no reward_range; give one, or choose an index or a family for any rewards"
         )
     elif not low <= 0.0 < 1.0 <= high:  # agents see the range as [0, 1]
         yield (
-            f"[cluster] policy {cluster.policy} is for rewards in [{low:g}, {high:g}], and agents "
-            "see rewards scaled to [0, 1]; choose an index for those"
+            f"{bandit.where} policy {bandit.policy} is for rewards in [{low:g}, {high:g}], and "
+            "agents see rewards scaled to [0, 1]; choose an index for those"
         )
 
 
-def _magnitudes(cluster: ClusterConfig) -> Iterator[str]:
+def _magnitudes(bandit: BanditConfig) -> Iterator[str]:
     """Refuse numbers whose squares and quotients are no longer numbers."""
-    ends = cluster.reward_range or (0.0, 1.0)
+    ends = bandit.reward_range or (0.0, 1.0)
     if max(map(abs, ends)) > MOST:
         yield (
-            f"[cluster] reward_range is {list(ends)}; it must lie between {-MOST:g} and {MOST:g}: "
-            "hand in rewards in a larger unit"
+            f"{bandit.where} reward_range is {list(ends)}; it must lie between {-MOST:g} and "
+            f"{MOST:g}: hand in rewards in a larger unit"
         )
-    elif not 1 / MOST <= cluster.scale.sigma <= MOST:
+    elif not 1 / MOST <= bandit.scale.sigma <= MOST:
         yield (
-            f"[cluster] sigma is {cluster.sigma!r}, {cluster.scale.sigma:g} of the range; it must "
-            f"be from {1 / MOST:g} to {MOST:g}: hand in rewards in another unit"
+            f"{bandit.where} sigma is {bandit.sigma!r}, {bandit.scale.sigma:g} of the range; it "
+            f"must be from {1 / MOST:g} to {MOST:g}: hand in rewards in another unit"
         )
 
 
-def _features(cluster: ClusterConfig) -> Iterator[str]:
-    looks = parse_policy(cluster.policy).takes_context
-    if looks and cluster.features is None:
+def _features(bandit: BanditConfig) -> Iterator[str]:
+    looks = parse_policy(bandit.policy).takes_context
+    if looks and bandit.features is None:
         yield (
-            f"[cluster] policy {cluster.policy} looks at features, but none are declared; list "
-            f"them in [cluster.features]: {EXAMPLE}"
+            f"{bandit.where} policy {bandit.policy} looks at features, but none are declared; list "
+            f"them in [bandits.{bandit.name}.features]: {EXAMPLE}"
         )
-    elif cluster.features is not None and not looks:
+    elif bandit.features is not None and not looks:
         yield (
-            f"[cluster] has features, but policy {cluster.policy} looks at none; remove them, or "
-            "choose one that does, such as flooded-totals*lin-ts:disjoint=true"
+            f"{bandit.where} has features, but policy {bandit.policy} looks at none; remove them, "
+            "or choose one that does, such as flooded-totals*lin-ts:disjoint=true"
         )
 
 
-def _knowledge(cluster: ClusterConfig, key: str) -> Iterator[str]:
+def _knowledge(bandit: BanditConfig, key: str) -> Iterator[str]:
     """Compare what a policy needs to be told with what it is told."""
-    policy: Any = parse_policy(cluster.policy)
-    given = getattr(cluster, key)
+    policy: Any = parse_policy(bandit.policy)
+    given = getattr(bandit, key)
     if given is None and key in policy.needs:
         estimate = ', or "estimate"' if can_estimate(policy, key) else ""
-        yield f"[cluster] has no {key}, which policy {cluster.policy} needs; give it{estimate}"
+        yield f"{bandit.where} has no {key}, which policy {bandit.policy} needs; give it{estimate}"
     elif given is not None and key not in policy.needs:
-        yield f"[cluster] {key} is {given!r}, but policy {cluster.policy} takes none; remove it"
+        yield f"{bandit.where} {key} is {given!r}, but policy {bandit.policy} takes none; remove it"
     elif given == "estimate" and not can_estimate(policy, key):
         yield (
-            f"[cluster] {key} cannot be estimated for policy {cluster.policy}; give a number, or "
-            "choose a policy that needs none, such as flood-ts"
+            f"{bandit.where} {key} cannot be estimated for policy {bandit.policy}; give a number, "
+            "or choose a policy that needs none, such as flood-ts"
         )
 
 
-def half_life_problems(cluster: ClusterConfig, seconds: float) -> Iterator[str]:
+def half_life_problems(bandit: BanditConfig, seconds: float) -> Iterator[str]:
     """Refuse a policy that cannot forget by the clock, and a memory too short for gossip."""
-    what = f"[cluster] half_life is {shown(seconds)}, but "
+    what = f"{bandit.where} half_life is {shown(seconds)}, but "
     takers = [each.name for each in AGGREGATIONS if each.takes_time]
-    if not traits_of(parse_policy(cluster.policy)).takes_time:
+    if not traits_of(parse_policy(bandit.policy)).takes_time:
         yield (
-            f"{what}policy {cluster.policy} cannot forget by the clock; leave it out, or take a "
+            f"{what}policy {bandit.policy} cannot forget by the clock; leave it out, or take a "
             f"policy on {', '.join(takers)}, such as flood-ts"
         )
         return
     try:
-        cluster.policy_object()
+        _ = bandit.policy_object
     except InputError as error:
-        yield f"{what}with policy {cluster.policy} {error}"
-    if seconds * cluster.rounds_per_second < FEWEST_ROUNDS:
-        least = FEWEST_ROUNDS / cluster.rounds_per_second
+        yield f"{what}with policy {bandit.policy} {error}"
+    if seconds * bandit.cluster.rounds_per_second < FEWEST_ROUNDS:
+        least = FEWEST_ROUNDS / bandit.cluster.rounds_per_second
         yield (
-            f"{what}agents that end {cluster.rounds_per_second:g} rounds a second would forget "
-            f"faster than they hear; give at least {shown(least)}, or raise rounds_per_second"
+            f"{what}agents that end {bandit.cluster.rounds_per_second:g} rounds a second would "
+            f"forget faster than they hear; give at least {shown(least)}, or raise "
+            "rounds_per_second"
         )
 
 
-def _numbers_of_agents(config: NodeConfig) -> Iterator[str]:
-    cluster = config.cluster
-    fewest, told = len(config.neighbors) + 1, cluster.told_num_agents
-    if told is not None and not fewest <= told <= cluster.max_agents:
+def _numbers_of_agents(config: NodeConfig, bandit: BanditConfig) -> Iterator[str]:
+    fewest, known = len(config.neighbors) + 1, bandit.told_num_agents
+    most = config.cluster.most_agents
+    if known is not None and not fewest <= known <= most:
         yield (
-            f"[cluster] num_agents is {told}; it must be at least {fewest}, this node and its "
-            f"neighbours, and at most max_agents, which is {cluster.max_agents}"
+            f"{bandit.where} num_agents is {known}; it must be at least {fewest}, this "
+            f"node and its neighbours, and at most max_agents, which is {most}"
         )
-    elif cluster.max_agents < fewest:
+
+
+def _room_for_neighbors(config: NodeConfig) -> Iterator[str]:
+    fewest, most = len(config.neighbors) + 1, config.cluster.most_agents
+    if most < fewest:
         yield (
-            f"[cluster] max_agents is {cluster.max_agents}, but this node and its neighbours are "
-            f"{fewest}; raise it on all nodes"
+            f"[cluster] max_agents is {most}, but this node and its neighbours are {fewest}; "
+            "raise it on all nodes"
         )
 
 
@@ -217,23 +218,23 @@ def _members(config: NodeConfig) -> Iterator[str]:
             "not installed; run pip install 'coopbandits[srv]', or give host:port"
         )
     for bandit in config.bandits.values():
-        if obstacle := _stays_with_neighbors(bandit.settings):
+        if obstacle := _stays_with_neighbors(bandit):
             yield (
                 f'[node] neighbors is "auto", but {obstacle}; list the neighbours, or take flood-ts'
             )
 
 
-def _stays_with_neighbors(cluster: ClusterConfig) -> str:
+def _stays_with_neighbors(bandit: BanditConfig) -> str:
     """Return why a policy cannot go on with other neighbours, as a clause; "" if it can."""
-    if cluster.mode != ROBUST:
-        return f"policy {cluster.policy} is {cluster.mode}, and its neighbours stay the same"
-    policy = cluster.policy_object()
+    if bandit.is_synchronous:
+        return f"policy {bandit.policy} is synchronous, and its neighbours stay the same"
+    policy = bandit.policy_object
     few = policy.make_agent(replace(trial_view(policy), own_weight=1.0, neighbor_weights={}))
     more: Any = policy.make_agent(trial_view(policy))
     try:
         more.relinked(few.export_state(), [])
     except InputError as error:
-        return f"policy {cluster.policy} cannot go on with other neighbours: {error}"
+        return f"policy {bandit.policy} cannot go on with other neighbours: {error}"
     return ""
 
 

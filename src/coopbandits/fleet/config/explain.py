@@ -11,7 +11,7 @@ from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.durations import shown
 from coopbandits.fleet.config.features import Feature
 from coopbandits.fleet.config.files import dates, read_credentials
-from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size
 
 DAY = 86400.0
@@ -39,16 +39,10 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     cluster = config.cluster
     yield "node", f"{config.id} of cluster {cluster.name}, configuration {cluster.hash[:12]}"
     start = f"since {datetime.fromtimestamp(cluster.epoch, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    if config.declared:
-        yield "learning", f"{start}, {len(config.declared)} bandits"
-        for bandit in config.declared.values():
-            yield from _section_rows(bandit)
-    else:
-        yield "learning", f"{start}, {len(cluster.arms)} arms"
-        yield from _bandit_rows(cluster)
+    yield "learning", f"{start}, bandits: {len(config.bandits)}"
+    for bandit in config.bandits.values():
+        yield from _bandit_rows(bandit)
     yield "pace", f"{cluster.rounds_per_second:g} rounds per second"
-    if not config.declared:
-        yield from _traffic(cluster)
     yield "memory", f"about {memory_mb(config):.0f} MB"
     made_up = "" if config.tls else " with throw-away certificates"
     yield "listens", f"{config.listen}, mutual TLS{made_up}"
@@ -70,59 +64,42 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
         yield "certificate", f"valid until {day:%Y-%m-%d} ({(end - now) // DAY:.0f} days)"
 
 
-def _bandit_rows(cluster: ClusterConfig) -> Iterator[tuple[str, str]]:
-    yield "rewards", _rewards(cluster)
-    if cluster.features:
-        yield "features", _features(cluster, cluster.features)
-    yield "policy", f"{cluster.policy}, {cluster.mode}: {MODES_IN_WORDS[cluster.mode]}"
-    if cluster.half_life is not None:
-        yield "forgetting", _forgetting(cluster, cluster.half_life)
+def _bandit_rows(bandit: BanditConfig) -> Iterator[tuple[str, str]]:
+    yield f"  {bandit.name}", f"{len(bandit.arms)} arms, rewards {_rewards(bandit)}"
+    yield "", f"{bandit.policy}, {bandit.mode}: {MODES_IN_WORDS[bandit.mode]}"
+    yield "", f"number {bandit.number}"
+    if bandit.features:
+        yield "", f"features: {_features(bandit, bandit.features)}"
+    if bandit.half_life is not None:
+        yield "", f"forgets {_forgetting(bandit, bandit.half_life)}"
+    yield "", _traffic(bandit)
 
 
-def _section_rows(bandit: BanditConfig) -> Iterator[tuple[str, str]]:
-    """Yield the same of one of several bandits, which go on whatever neighbours do."""
-    cluster = bandit.settings
-    told = f"{len(bandit.arms)} arms, rewards {_rewards(cluster)}"
-    yield f"  {bandit.name}", f"{told}, {cluster.policy}, number {bandit.number}"
-    if cluster.features:
-        yield "", f"features: {_features(cluster, cluster.features)}"
-    if cluster.half_life is not None:
-        yield "", f"forgets {_forgetting(cluster, cluster.half_life)}"
-    size = message_size(cluster)
-    if size is not None:
-        usual, most = (_rate(bytes_per_second(cluster, values)) for values in size[:2])
-        least = "nothing without news" if cluster.traits.grows else usual
-        yield "", f"sends each neighbour {least}, {size.when} up to {most}"
-
-
-def _features(cluster: ClusterConfig, features: tuple[Feature, ...]) -> str:
+def _features(bandit: BanditConfig, features: tuple[Feature, ...]) -> str:
     told = "; ".join(f"{feature.name}, {feature.wanted}" for feature in features)
-    return f"{told}: {cluster.encoder.width} columns with that of ones"
+    return f"{told}: {bandit.encoder.width} columns with that of ones"
 
 
-def _forgetting(cluster: ClusterConfig, half_life: float) -> str:
-    skew = shown(SKEW * cluster.tick)
+def _forgetting(bandit: BanditConfig, half_life: float) -> str:
+    skew = shown(SKEW * bandit.tick)
     return f"half in {shown(half_life)}; clocks may differ by {skew}"
 
 
-def _rewards(cluster: ClusterConfig) -> str:
-    scale, sigma = cluster.scale, cluster.sigma
+def _rewards(bandit: BanditConfig) -> str:
+    scale, sigma = bandit.scale, bandit.sigma
     spread = "" if sigma is None else f"sigma {sigma:g}"
     return ", ".join(filter(None, (f"{scale.low:g} to {scale.high:g}" * scale.bounded, spread)))
 
 
-def _traffic(cluster: ClusterConfig) -> Iterator[tuple[str, str]]:
-    size = message_size(cluster)
+def _traffic(bandit: BanditConfig) -> str:
+    size = message_size(bandit)
     if size is None:
-        yield "message", "of a size that the policy does not tell"
-        return
-    usual, most = (_rate(bytes_per_second(cluster, values)) for values in size[:2])
+        return "messages of a size that the policy does not tell"
+    usual, most = (_rate(bytes_per_second(bandit, values)) for values in size[:2])
     if size.usual == size.most:
-        yield "message", f"{size.usual} values"
-        yield "traffic", f"{usual} to each neighbour"
-    else:
-        yield "message", f"{size.usual} values, {size.when} up to {size.most}"
-        yield "traffic", f"{usual} to each neighbour, {size.when} up to {most}"
+        return f"{size.usual} values to each neighbour, {usual}"
+    least = "nothing without news" if bandit.traits.grows else usual
+    return f"sends each neighbour {least}, {size.when} up to {size.most} values, {most}"
 
 
 def _rate(number: float) -> str:
@@ -144,14 +121,16 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
         yield f"{config.id} has no neighbours and learns alone; list some under [[neighbors]]"
     if not config.tls:
         yield "without [tls] every process on this machine can take part; give it in earnest"
+    if not config.bandits:
+        yield "no bandit is declared: until the cluster's document declares one, nothing is chosen"
     for bandit in config.bandits.values():
-        yield from _bandit_warnings(config, bandit.settings)
+        yield from _bandit_warnings(config, bandit)
     if cluster.rounds_per_second > 200:
         yield (
             f"{cluster.rounds_per_second:g} rounds per second leave each under 5 ms; slower links "
             "or busy machines will not keep up"
         )
-    robust = bool(config.declared) or cluster.mode == "robust"
+    robust = any(not bandit.is_synchronous for bandit in config.bandits.values())
     if robust and config.silence * cluster.rounds_per_second < 10:
         yield (
             f"a neighbour counts as gone after {config.silence:g} s, which is "
@@ -177,14 +156,15 @@ def _api_certificate_warnings(held: tuple[float, float], now: float) -> Iterator
         yield f"the certificate of the API expires in {(held[1] - now) // DAY:.0f} days; renew it"
 
 
-def _bandit_warnings(config: NodeConfig, cluster: ClusterConfig) -> Iterator[str]:
-    if cluster.traits.grows and cluster.max_agents > 1000:
+def _bandit_warnings(config: NodeConfig, bandit: BanditConfig) -> Iterator[str]:
+    if bandit.traits.grows and bandit.cluster.most_agents > 1000:
         yield (
-            f"policy {cluster.policy} tells everybody of everybody, up to {cluster.max_agents} "
-            "agents; a ledger-…, tree-… or gossip-ts policy has messages that do not grow"
+            f"policy {bandit.policy} tells everybody of everybody, up to "
+            f"{bandit.cluster.most_agents} agents; a ledger-…, tree-… or gossip-ts policy has "
+            "messages that do not grow"
         )
-    if cluster.half_life is not None and config.ticket_lifetime > cluster.half_life / 2:
+    if bandit.half_life is not None and config.ticket_lifetime > bandit.half_life / 2:
         yield (
             f"rewards may come {shown(config.ticket_lifetime)} after their choice and count as new "
-            f"then, where half is forgotten in {shown(cluster.half_life)}; shorten ticket_lifetime"
+            f"then, where half is forgotten in {shown(bandit.half_life)}; shorten ticket_lifetime"
         )

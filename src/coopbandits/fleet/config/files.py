@@ -26,7 +26,7 @@ def find_bad_files(config: NodeConfig) -> Iterator[str]:
     yield from _problem(require_uvloop, config)
     if config.token_file is not None:
         yield from _problem(read_token, config.token_file)
-    for bandit in config.declared.values():
+    for bandit in config.bandits.values():
         if bandit.token_file is not None:
             yield from _problem(read_token, bandit.token_file)
     if config.revoked is not None:

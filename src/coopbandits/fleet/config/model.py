@@ -5,23 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE
-from coopbandits.core.policy import Policy
-from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config.bandits import PLAIN, BanditConfig, plain_bandit
-from coopbandits.fleet.config.eligibility import Traits, traits_of, with_settings
-from coopbandits.fleet.config.features import Encoder, Feature
-from coopbandits.fleet.config.rewards import RewardScale, reward_scale
+
+if TYPE_CHECKING:
+    from coopbandits.fleet.config.bandits import BanditConfig
 
 LISTEN = Address("0.0.0.0", 7400)  # noqa: S104  neighbours are on other machines
 
 API = Address("127.0.0.1", 8400)
+
+MOST_AGENTS = 1000
+"""The most agents of a cluster that does not say."""
+
+MOST_FLOODED = 200
+"""A cluster that says it may have more agents floods only where a policy says so."""
 
 
 class TlsFiles(NamedTuple):
@@ -65,7 +66,7 @@ class ApiLimits:
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """Settings that must be equal on all agents of a cluster.
+    """Settings of the whole cluster, which must be equal on all agents.
 
     Attributes
     ----------
@@ -73,104 +74,37 @@ class ClusterConfig:
         Its name.
     epoch : int
         Start of learning, in seconds since 1970; a new epoch starts from scratch.
-    arms : tuple of str
-        The options to choose from; none where bandits have sections of their own.
-    policy : str
-        The spelling of a policy that can run in a fleet; see `eligibility`.
-    reward_range : (float, float) or None
-        Lowest and highest reward.
-    sigma : float or None
-        σ of the rewards, in their own unit. At least one of the two is given.
-    num_agents : int, "estimate" or None
-        N, if the policy needs it.
-    lambda_bound : float, "estimate" or None
-        An upper bound on λ, if the policy needs it.
-    half_life : float or None
-        Seconds after which a pull counts half; None for ever the same.
     rounds_per_second : float
         The pace of gossip.
     max_pulls_per_second : float
-        The most one agent can do; larger claims are not believed.
-    max_agents : int
-        The most agents there can be.
+        The most one agent can do per bandit; larger claims are not believed.
+    max_agents : int or None
+        The most agents there can be; None for `MOST_AGENTS`.
     signatures_per_second : float
         How often an agent signs, at most; never more than once per round.
-    features : tuple of Feature or None
-        What applications tell of a request, if the policy looks at it.
     """
 
     name: str
     epoch: int
-    arms: tuple[str, ...]
-    policy: str = "flood-ts"
-    reward_range: tuple[float, float] | None = None
-    sigma: float | None = None
-    num_agents: int | str | None = None
-    lambda_bound: float | str | None = None
-    half_life: float | None = None
     rounds_per_second: float = 20.0
     max_pulls_per_second: float = 1000.0
-    max_agents: int = 1000
+    max_agents: int | None = None
     signatures_per_second: float = 4.0
-    features: tuple[Feature, ...] | None = None
-
-    def policy_object(self) -> Policy:
-        """Return the policy, with "estimate" passed on where configured, and what it forgets."""
-        asked = {key: getattr(self, key) for key in ("num_agents", "lambda_bound")}
-        words = {key: value for key, value in asked.items() if isinstance(value, str)}
-        forgetting = {} if self.half_life is None else {"discount": DISCOUNT}
-        made: Policy = with_settings(parse_policy(self.policy), words | forgetting)
-        return made.suited(self.family)
 
     @property
-    def family(self) -> str:
-        """The rewards' family, where the policy leaves it open.
-
-        A range alone says as little as Bernoulli rewards do; σ says more, and the Gaussian family
-        is the one that uses it.
-        """
-        return "gaussian" if self.reward_range is None or self.sigma is not None else "bernoulli"
+    def most_agents(self) -> int:
+        """The most agents there can be."""
+        return MOST_AGENTS if self.max_agents is None else self.max_agents
 
     @property
-    def tick(self) -> float:
-        """Return the seconds by which agents count the time where they forget; else 0."""
-        return (self.half_life or 0.0) / HALF_LIFE
-
-    @cached_property
-    def traits(self) -> Traits:
-        """Return what the policy declares."""
-        return traits_of(self.policy_object())
-
-    @property
-    def mode(self) -> str:
-        """Return "synchronous" or "robust"."""
-        return self.traits.mode
-
-    @property
-    def told_num_agents(self) -> int | None:
-        """Return N for the agent's view; None if it is estimated or not needed."""
-        return None if isinstance(self.num_agents, str) else self.num_agents
-
-    @property
-    def told_lambda_bound(self) -> float | None:
-        """Return the bound for the agent's view; None if it is estimated or not needed."""
-        return None if isinstance(self.lambda_bound, str) else self.lambda_bound
-
-    @property
-    def scale(self) -> RewardScale:
-        """Return the map from rewards to the agent's scale, with σ."""
-        return reward_scale(self.reward_range, self.sigma)
-
-    @cached_property
-    def encoder(self) -> Encoder:
-        """Return what turns contexts into numbers."""
-        return Encoder(self.features)
+    def floods(self) -> bool:
+        """Whether a bandit without a policy floods: messages of floods grow with the agents."""
+        return (self.max_agents or 0) <= MOST_FLOODED
 
     @property
     def hash(self) -> str:
         """Return a hexadecimal digest of all settings; agents compare it when they meet."""
-        settings = asdict(self) | {"policy": parse_policy(self.policy).suited(self.family).spelling}
-        canonical = json.dumps(settings, sort_keys=True, separators=(",", ":"))
+        canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode()).hexdigest()
 
 
@@ -245,8 +179,8 @@ class NodeConfig:
         For the API; applications must then present a certificate.
     api_limits : ApiLimits
         What the API takes.
-    declared : dict of str to BanditConfig
-        Bandits declared by sections of their own; none where [cluster] declares the only one.
+    bandits : dict of str to BanditConfig
+        The bandits that its own file declares.
     document : DocumentConfig
         Who may change the cluster while it runs.
     """
@@ -272,16 +206,11 @@ class NodeConfig:
     api_tls: TlsFiles | None = None
     api_limits: ApiLimits = ApiLimits()
     document: DocumentConfig = DocumentConfig()
-    declared: Mapping[str, BanditConfig] = field(default_factory=dict)
+    bandits: Mapping[str, BanditConfig] = field(default_factory=dict)
     auto: bool = False
     degree: int = 5
     seeds: tuple[Address, ...] = ()
     advertise: Address | None = None
-
-    @property
-    def bandits(self) -> Mapping[str, BanditConfig]:
-        """All bandits: those declared by sections, or the one that [cluster] declares."""
-        return self.declared or {PLAIN: plain_bandit(self.cluster)}
 
     @property
     def most_links(self) -> int:

@@ -5,6 +5,8 @@
     [cluster]                          # the same on all nodes
     name = "shop"
     epoch = 2026-01-31T12:00:00Z       # start of learning; a new epoch starts from scratch
+
+    [bandits.button]                   # as many as you like
     arms = ["red", "green", "blue"]
     reward_range = [0.0, 1.0]
 
@@ -22,15 +24,14 @@
     id = "shop-2"
     address = "10.0.0.2:7400"
 
-`ClusterConfig`, `NodeConfig`, `ApiLimits` and `DocumentConfig` list all keys. Instead of arms and
-rewards in ``[cluster]`` there may be several bandits, in sections ``[bandits.NAME]`` (see
-`bandits`). All problems are reported at once, a sentence each.
+`ClusterConfig`, `BanditConfig`, `NodeConfig`, `ApiLimits` and `DocumentConfig` list all keys. All
+problems are reported at once, a sentence each.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,6 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config import bandits
 from coopbandits.fleet.config import fields as read
 from coopbandits.fleet.config.consistency import find_contradictions
-from coopbandits.fleet.config.durations import duration
-from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.config.files import find_bad_files
 from coopbandits.fleet.config.model import (
     ApiLimits,
@@ -54,18 +53,10 @@ from coopbandits.fleet.config.sizes import find_oversize
 CLUSTER: dict[str, read.Reader] = {
     "name": read.name,
     "epoch": read.epoch,
-    "arms": read.arms,
-    "policy": read.policy,
-    "reward_range": read.reward_range,
-    "sigma": read.positive,
-    "num_agents": read.num_agents,
-    "lambda_bound": read.lambda_bound,
-    "half_life": duration,
     "rounds_per_second": read.rate,
     "max_pulls_per_second": read.rate,
     "max_agents": read.count,
     "signatures_per_second": read.rate,
-    "features": read_features,
 }
 
 NODE: dict[str, read.Reader] = {
@@ -106,20 +97,14 @@ TLS: dict[str, read.Reader] = dict.fromkeys(TlsFiles._fields, read.path)
 
 NEIGHBOR: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
 
-MOST_FLOODED = 200
-"""Agents up to which a cluster floods, unless it names a policy."""
-
 DOCUMENT: dict[str, read.Reader] = {"operators": read.operators, "file": read.path}
 
 TABLES = (
     "cluster", "bandits", "node", "tls", "api_tls", "api_limits", "document", "neighbors",
 )  # fmt: skip
 
-OF_BANDITS = (
-    "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life",
-    "features",
-)  # fmt: skip
-"""Keys of [cluster] that belong into sections of bandits where there are any."""
+OF_BANDITS = bandits.BANDIT.keys() - CLUSTER.keys()
+"""Keys that belong into sections of bandits."""
 
 OPTIONAL = (
     {
@@ -193,16 +178,14 @@ def parse_config(
     """Return the configuration in parsed TOML; relative paths start at the folder of `path`."""
     found = _Tables(data, Path(path).absolute().parent)
     declared = found.bandits()
-    cluster = found.table("cluster", CLUSTER, needless=OF_BANDITS if declared else ())
+    cluster = found.table("cluster", CLUSTER)
     node = found.table("node", NODE)
     tls, api_tls, neighbors = found.tls("tls"), found.tls("api_tls"), found.neighbors()
     limits, document = found.table("api_limits", API_LIMITS), found.table("document", DOCUMENT)
     node["auto"] = node.pop("neighbors", None) is not None
     if found.problems:
         raise ConfigError(str(path), found.problems)
-    many = cluster.get("max_agents", 0) > MOST_FLOODED
-    default = bandits.default_policy(cluster, many=many)
-    made = ClusterConfig(**({"arms": ()} | cluster), **default)
+    made = ClusterConfig(**cluster)
     config = NodeConfig(
         made,
         neighbors=neighbors,
@@ -210,11 +193,12 @@ def parse_config(
         api_tls=api_tls,
         api_limits=ApiLimits(**limits),
         document=DocumentConfig(**document),
-        declared={name: bandits.make_bandit(name, made, told) for name, told in declared.items()},
+        bandits={name: bandits.make_bandit(name, made, told) for name, told in declared.items()},
         **node,
     )
     problems = list(find_contradictions(config, now, insecure=insecure))
-    problems = problems or list(find_oversize(made))
+    for bandit in () if problems else config.bandits.values():
+        problems += find_oversize(bandit)
     if problems:
         raise ConfigError(str(path), problems)
     return config
@@ -246,11 +230,9 @@ class _Tables:
             str(unknown_name("table", key, TABLES)) for key in data if key not in TABLES
         ]
 
-    def table(
-        self, name: str, readers: Mapping[str, read.Reader], needless: Collection[str] = ()
-    ) -> dict[str, Any]:
-        """Return the values given in one table, by key; some need not be there."""
-        return self._values(f"[{name}]", self.data.get(name, {}), readers, needless)
+    def table(self, name: str, readers: Mapping[str, read.Reader]) -> dict[str, Any]:
+        """Return the values given in one table, by key."""
+        return self._values(f"[{name}]", self.data.get(name, {}), readers)
 
     def tls(self, name: str) -> TlsFiles | None:
         """Return the files that a table names; None if there is no such table."""
@@ -268,19 +250,10 @@ class _Tables:
                 read.node_id("the name of a bandit", name)
             except InputError as error:
                 self.problems.append(str(error).replace("'shop-1'", "'checkout-button'"))
-        if given and (misplaced := [key for key in OF_BANDITS if key in self._cluster()]):
-            self.problems.append(
-                f"[cluster] has {', '.join(misplaced)}, and there are sections of bandits; move "
-                "what is about one bandit into its section"
-            )
         return {
             name: self._values(f"[bandits.{name}]", values, bandits.BANDIT)
             for name, values in given.items()
         }
-
-    def _cluster(self) -> Mapping[str, Any]:
-        found = self.data.get("cluster")
-        return found if isinstance(found, dict) else {}
 
     def neighbors(self) -> dict[str, Any]:
         """Return the addresses of the neighbours by their ids."""
@@ -301,16 +274,20 @@ class _Tables:
         where: str,
         given: Any,
         readers: Mapping[str, read.Reader],
-        needless: Collection[str] = (),
     ) -> dict[str, Any]:
         if not isinstance(given, dict):
             self.problems.append(f"{where} is {given!r}; it must be a table")
             return {}
         for key in given:
-            if key not in readers:
+            if readers is CLUSTER and key in OF_BANDITS:
+                self.problems.append(
+                    f"[cluster] has {key}, which is of one bandit; move it into a section "
+                    "[bandits.NAME]"
+                )
+            elif key not in readers:
                 self.problems.append(str(unknown_name(f"key of {where}", key, readers)))
         for key in readers:
-            if key not in given and key not in OPTIONAL and key not in needless:
+            if key not in given and key not in OPTIONAL:
                 self.problems.append(f"{where} has no {key}; give it")
         found = {}
         for key, reader in readers.items():

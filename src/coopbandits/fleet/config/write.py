@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -10,21 +11,38 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+
 _quoted = json.JSONEncoder(ensure_ascii=False).encode  # made once: documents have many texts
 
 
 def write_config(tables: Mapping[str, Any]) -> str:
     """Return TOML for tables, and lists of tables, of plain values.
 
-    ``{"node": {"id": "a"}, "neighbors": [{"id": "b"}]}`` becomes ``[node]`` and ``[[neighbors]]``.
+    ``{"node": {"id": "a"}, "neighbors": [{"id": "b"}]}`` becomes ``[node]`` and ``[[neighbors]]``,
+    and a table of tables ``{"bandits": {"a": {…}}}`` becomes ``[bandits.a]``.
     """
     parts = []
+    flat: dict[str, Any] = {}
     for name, table in tables.items():
+        if isinstance(table, Mapping) and table and all(map(_is_table, table.values())):
+            flat |= {f"{name}.{_key(key)}": each for key, each in table.items()}
+        else:
+            flat[name] = table
+    for name, table in flat.items():
         head = f"[{name}]" if isinstance(table, Mapping) else f"[[{name}]]"
         for part in [table] if isinstance(table, Mapping) else table:
             lines = [f"{key} = {_value(value)}" for key, value in part.items()]
             parts.append("\n".join([head, *lines]) + "\n")
     return "\n".join(parts)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else _value(name)
 
 
 def _value(value: Any) -> str:

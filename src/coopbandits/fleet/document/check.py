@@ -14,7 +14,7 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
-from coopbandits.fleet.config.consistency import declaration_problems, half_life_problems
+from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.config.read import ConfigError, parse_bandits
 from coopbandits.fleet.document.content import Document, read_document
 
@@ -44,11 +44,11 @@ def checked(content: bytes, nodes: Iterable[NodeConfig] = ()) -> Document:
         bandits = tomllib.loads(content.decode()).get("bandits", {})
         tables = bandits.values() if isinstance(bandits, dict) else [None]
         if all(isinstance(table, dict) for table in tables):
-            problems += bandit_problems(bandits, ClusterConfig("", 0, ()))
+            problems += bandit_problems(bandits, ClusterConfig("", 0))
         raise InputError("\n".join(problems)) from None
     known = list(nodes)
     if not known:
-        problems += bandit_problems(document.bandits, ClusterConfig("", 0, ()))
+        problems += bandit_problems(document.bandits, ClusterConfig("", 0))
     for node in known:
         problems += declared_problems(document, node)
         if node.cluster.name != document.name:
@@ -75,13 +75,9 @@ def declared_by(document: Document, node: NodeConfig) -> dict[str, BanditConfig]
     """
     cluster = of_node(node, document)
     if not document.bandits:
-        rounds = cluster.rounds_per_second
-        return {
-            name: replace(bandit, settings=replace(bandit.settings, rounds_per_second=rounds))
-            for name, bandit in node.declared.items()
-        }
+        return {name: replace(bandit, cluster=cluster) for name, bandit in node.bandits.items()}
     found = parse_bandits(document.bandits, cluster)
-    tokens = {name: bandit.token_file for name, bandit in node.declared.items()}
+    tokens = {name: bandit.token_file for name, bandit in node.bandits.items()}
     return {name: replace(each, token_file=tokens.get(name)) for name, each in found.items()}
 
 
@@ -111,9 +107,6 @@ def node_problems(document: Document, node: NodeConfig) -> Iterator[str]:
 
     All that is asked of the file here stays while the agent runs.
     """
-    cluster = of_node(node, document)
-    if cluster.half_life is not None and "rounds_per_second" in document.settings:
-        yield from half_life_problems(cluster, cluster.half_life)
     if node.tls is None:
         for name, place in document.members.items():
             if name in node.neighbors and not place.is_loopback:
@@ -121,10 +114,3 @@ def node_problems(document: Document, node: NodeConfig) -> Iterator[str]:
                     f"member {name} is at {place}, which others can reach, and there is no [tls] "
                     f"on {node.id}; give addresses of this machine"
                 )
-    if document.bandits and not node.declared:
-        yield (
-            f"the document declares bandits ({', '.join(sorted(document.bandits))}), but "
-            f"{node.id} has the one in [cluster] of its own file, which cannot change while it "
-            "runs; leave [bandits] out, or first give it a section with `coopbandits fleet "
-            "to-sections`"
-        )

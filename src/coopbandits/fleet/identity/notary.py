@@ -61,7 +61,7 @@ class Notary:
     ca, certificate, key : Path
         Files in PEM format; they may be replaced at any time.
     scope : sequence
-        What every signature is about, besides the entry: cluster, epoch and bandit.
+        What every signature is about, besides the entry: cluster and epoch.
     max_authors : int
         How many certificates are kept.
 
@@ -82,7 +82,7 @@ class Notary:
         self,
         node: str,
         files: tuple[Path, Path, Path],
-        scope: tuple[str, int, int],
+        scope: tuple[str, int],
         max_authors: int,
     ) -> None:
         self.node, self.files, self.max_authors = node, files, max_authors

@@ -42,9 +42,7 @@ class ThrowawayCredentials(Credentials):
 class ThrowawayNotary(Notary):
     """A notary of an agent without files."""
 
-    def __init__(
-        self, node: str, cluster: str, scope: tuple[str, int, int], max_authors: int
-    ) -> None:
+    def __init__(self, node: str, cluster: str, scope: tuple[str, int], max_authors: int) -> None:
         with _files(node, cluster) as files:
             super().__init__(node, files, scope, max_authors)
 

@@ -138,10 +138,17 @@ def _held(
     found = traits_of(parse_policy(policy))
     if found.exact:
         return {who: estimate_account(answer) for who, answer in arms.items()}, ""
-    shares = [answer["shares"] for answer in health.values() if answer is not None]
+    shares = [_shares(answer) for answer in health.values() if answer is not None]
     if found.shares == OWN:
         return {"all agents' shares": _sum([share[max(share, key=int)] for share in shares])}, ""
     return _mixed(shares) if found.shares == MIXED else ({}, "")
+
+
+def _shares(health: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Return the shares of an agent's one bandit, by round."""
+    (bandit,) = health["bandits"].values()
+    found: dict[str, list[float]] = bandit["shares"]
+    return found
 
 
 def _mixed(shares: Sequence[Mapping[str, list[float]]]) -> tuple[dict[str, Vector], str]:

@@ -34,6 +34,9 @@ from coopbandits.problems import BernoulliBandit
 
 HOST = "127.0.0.1"
 
+BANDIT = "local"
+"""The bandit of a local fleet."""
+
 
 class Place(NamedTuple):
     """The folder and addresses of one agent.
@@ -132,43 +135,46 @@ def write_configs(
     detours : mapping
         Addresses of relays to dial instead of a neighbour, by (dialling id, dialled id).
     """
-    write_tables(places, settings.network, cluster_table(settings), detours, settings.uvloop)
+    write_tables(places, settings.network, shared_tables(settings), detours, settings.uvloop)
 
 
 def write_tables(
     places: Sequence[Place],
     network: Network,
-    cluster: Mapping[str, Any],
+    shared: Mapping[str, Mapping[str, Any]],
     detours: Mapping[tuple[str, str], Address],
     uvloop: bool = False,
 ) -> None:
-    """Write every agent's configuration around a table `cluster` that all share."""
+    """Write every agent's configuration around the tables that all share."""
     for agent, place in enumerate(places):
         others = [places[j] for j in network.neighbors(agent)]
         neighbors = [
             {"id": other.id, "address": str(detours.get((place.id, other.id), other.listen))}
             for other in others
         ]
-        tables = {"cluster": dict(cluster), **_own_tables(place, uvloop), "neighbors": neighbors}
+        tables = {**shared, **_own_tables(place, uvloop), "neighbors": neighbors}
         place.config.write_text(write_config(tables), encoding="utf-8")
 
 
-def cluster_table(settings: Settings) -> dict[str, Any]:
-    """Return the table that all agents share."""
+def shared_tables(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return the tables that all agents share: the cluster, and its one bandit."""
     network, problem = settings.network, settings.problem
     bernoulli = isinstance(problem, BernoulliBandit)
     told = {"num_agents": network.num_agents, "lambda_bound": network.lambda2}
     policy: Any = parse_policy(settings.policy)  # it was accepted, so its agents have needs
-    return {
+    cluster = {
         "name": "local",
         "epoch": datetime.now(UTC).replace(microsecond=0),
+        "rounds_per_second": settings.rounds_per_second,
+        "max_pulls_per_second": MOST_PULLS,
+    }
+    bandit = {
         "arms": arm_names(problem.num_arms),
         "policy": settings.policy,
         **({"reward_range": [0.0, 1.0]} if bernoulli else {"sigma": problem.sigma}),
         **{key: value for key, value in told.items() if key in policy.needs},
-        "rounds_per_second": settings.rounds_per_second,
-        "max_pulls_per_second": MOST_PULLS,
     }
+    return {"cluster": cluster, "bandits": {BANDIT: bandit}}
 
 
 def _own_tables(place: Place, uvloop: bool) -> dict[str, dict[str, Any]]:

@@ -1,23 +1,17 @@
-"""Builds one agent from its configuration, a disk, a transport, a clock and random words."""
+"""Builds the parts of one agent: its policy's agent, what messages are checked by, its settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any
 
 from coopbandits.core.aggregate import Claims
-from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
-from coopbandits.core.aggregate.entries import Attributed, entry_number
+from coopbandits.core.aggregate.entries import Attributed
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config import BanditConfig, ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
-from coopbandits.fleet.config.features import LARGEST, read_features, table_of
-from coopbandits.fleet.config.sizes import message_bytes
+from coopbandits.fleet.config.features import LARGEST
 from coopbandits.fleet.document.keeper import Keeper
-from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary, Signing
 from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.identity.throwaway import ThrowawayNotary
@@ -26,27 +20,19 @@ from coopbandits.fleet.overlay.hyparview import HyParView
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.protocol.settings import BANDIT, NodeSettings
-from coopbandits.fleet.protocol.talks import Terms
-from coopbandits.fleet.storage.disk import Disk
+from coopbandits.fleet.protocol.sessions import Terms
+from coopbandits.fleet.protocol.settings import NodeSettings
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
-from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.fleet.transport import Transport
 from coopbandits.fleet.transport.open import OpenTransport
-
-LEARNING = (
-    "epoch", "arms", "policy", "reward_range", "sigma", "num_agents", "lambda_bound",
-    "half_life", "features",
-)  # fmt: skip
-"""The cluster settings that an agent's state depends on."""
 
 SPARE_BYTES = 1 << 16
 """What a message may take besides its values."""
 
 
 def make_agent(
-    cluster: ClusterConfig,
+    bandit: BanditConfig,
     origin: Mapping[str, int],
     neighbors: Sequence[int],
     degrees: Mapping[int, int],
@@ -67,97 +53,22 @@ def make_agent(
         own_weight=1.0 - total,
         neighbor_weights=weights,
         num_arms=num_arms,
-        sigma=cluster.scale.sigma,
-        num_agents=cluster.told_num_agents,
-        lambda_bound=cluster.told_lambda_bound,
+        sigma=bandit.scale.sigma,
+        num_agents=bandit.told_num_agents,
+        lambda_bound=bandit.told_lambda_bound,
         random_word=origin["word"],
-        common_round=cluster.mode == SYNCHRONOUS,
-        max_agents=float(cluster.max_agents),
-        told_time=cluster.half_life is not None,
-        num_features=cluster.encoder.width,
+        common_round=bandit.is_synchronous,
+        max_agents=float(bandit.cluster.most_agents),
+        told_time=bandit.half_life is not None,
+        num_features=bandit.encoder.width,
     )
-    agent = cluster.policy_object().make_agent(view)
+    agent = bandit.policy_object.make_agent(view)
     if not isinstance(agent, FleetAgent):
         raise InputError(
-            f"agents of policy {cluster.policy} have no {', '.join(missing_methods(agent))}, which "
+            f"agents of policy {bandit.policy} have no {', '.join(missing_methods(agent))}, which "
             "a fleet needs; write these methods"
         )
     return agent
-
-
-def open_replica(
-    config: NodeConfig,
-    disk: Disk,
-    now: float,
-    identity_word: int,
-    nonce: int,
-    number: Callable[[str], int] = agent_number,
-) -> Replica:
-    """Open an agent's journal.
-
-    `identity_word` is used only if it is new; `nonce` is another random word at every start.
-    """
-    cluster = config.cluster
-    identity: dict[str, Any] = {"node": config.id, "cluster": cluster.name}
-    identity |= learning(cluster)
-    fresh = entry_number(number(config.id), identity_word >> 16)
-    journal = Journal(disk, identity, {"word": identity_word, "number": fresh})
-    return Replica(
-        journal,
-        partial(make_agent, cluster, journal.origin),
-        [number(name) for name in config.neighbors],
-        Tickets(config.max_open_tickets, config.ticket_lifetime, journal.origin["word"]),
-        cluster.scale,
-        now,
-        nonce,
-        dict.fromkeys(range(len(cluster.arms)), ""),
-    )
-
-
-def learning(cluster: ClusterConfig) -> dict[str, Any]:
-    """Return the settings that an agent's state depends on, as they read back from a journal."""
-    found = {key: plain(getattr(cluster, key)) for key in LEARNING}
-    if cluster.features is not None:
-        found["features"] = table_of(cluster.features)
-    return found
-
-
-def as_learned(cluster: ClusterConfig, told: Mapping[str, Any]) -> ClusterConfig:
-    """Return a cluster with the settings that a journal says it was written with.
-
-    That of an agent with several bandits says the epoch alone.
-    """
-    if "arms" not in told:
-        return replace(cluster, epoch=told["epoch"])
-    found: dict[str, Any] = {key: told.get(key) for key in LEARNING}
-    for key in ("arms", "reward_range"):
-        found[key] = found[key] and tuple(found[key])
-    if found["features"] is not None:
-        found["features"] = read_features("features", found["features"])
-    return replace(cluster, **found)
-
-
-def plain(value: Any) -> Any:
-    """Return a setting as it reads back from a journal."""
-    return list(value) if isinstance(value, tuple) else value
-
-
-def make_node(
-    config: NodeConfig,
-    replica: Replica,
-    transport: Transport,
-    clock: Callable[[], float],
-    number: Callable[[str], int] = agent_number,
-    notary: Notary | None = None,
-) -> Node:
-    """Return the protocol of an opened agent."""
-    cluster = config.cluster
-    own = (notary or make_notary(config)) if signs(replica) else None
-    claims, signing = make_terms(config, cluster, own, number)
-    keeper = make_keeper(config, replica.journal, transport)
-    settings = node_settings(config, replica.incarnation, claims, signing, number, keeper)
-    room = SPARE_BYTES + message_bytes(cluster)
-    return Node(replace(settings, max_message_bytes=room), replica, transport, clock)
 
 
 def signs(replica: Replica) -> bool:
@@ -167,29 +78,32 @@ def signs(replica: Replica) -> bool:
 
 def make_terms(
     config: NodeConfig,
-    cluster: ClusterConfig,
+    bandit: BanditConfig,
     notary: Notary | None,
     number: Callable[[str], int],
 ) -> Terms:
-    """Return by what the messages of a bandit, with these settings, are checked and signed."""
+    """Return by what the messages of a bandit are checked and signed."""
+    cluster = config.cluster
     claims = Claims(
-        cluster.scale.bounded,
-        cluster.max_pulls_per_second,
+        bandit.scale.bounded,
+        bandit.most_pulls,
         cluster.epoch,
-        cluster.max_agents,
-        cluster.rounds_per_second,
-        tick=cluster.tick,
+        cluster.most_agents,
+        bandit.cluster.rounds_per_second,
+        tick=bandit.tick,
         largest_feature=LARGEST,
     )
-    interval = 1.0 / min(cluster.rounds_per_second, cluster.signatures_per_second)
-    return Terms(claims, Signing(number(config.id), number, notary, interval))
+    return Terms(claims, Signing(number(config.id), number, notary, signing_interval(cluster)))
+
+
+def signing_interval(cluster: ClusterConfig) -> float:
+    """Return the seconds between two signatures, at least."""
+    return 1.0 / min(cluster.rounds_per_second, cluster.signatures_per_second)
 
 
 def node_settings(
     config: NodeConfig,
     incarnation: int,
-    claims: Claims,
-    signing: Signing,
     number: Callable[[str], int],
     keeper: Keeper,
 ) -> NodeSettings:
@@ -205,9 +119,8 @@ def node_settings(
         period=1.0 / cluster.rounds_per_second,
         silence=config.silence,
         max_message_bytes=SPARE_BYTES,
-        robust=bool(config.declared) or cluster.mode == ROBUST,
-        claims=claims,
-        signing=signing,
+        signing_interval=signing_interval(cluster),
+        number_of=number,
         revoked=Revoked(config.revoked),
         keeper=keeper,
     )
@@ -235,7 +148,7 @@ def make_members(
 def make_notary(config: NodeConfig) -> Notary:
     """Return what signs and checks entries."""
     cluster = config.cluster
-    scope, most = (cluster.name, cluster.epoch, BANDIT), 2 * cluster.max_agents
+    scope, most = (cluster.name, cluster.epoch), 2 * cluster.most_agents
     if config.tls is None:
         return ThrowawayNotary(config.id, cluster.name, scope, most)
     return Notary(config.id, config.tls, scope, most)

@@ -17,29 +17,30 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace as changed
 from pathlib import Path
 from secrets import randbits
+from typing import Any
 
 from coopbandits.core.aggregate.aggregation import SYNCHRONOUS
 from coopbandits.core.errors import InputError
+from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.assemble import as_learned, open_replica
+from coopbandits.fleet.config.eligibility import traits_of
 from coopbandits.fleet.process.declare import open_bandits, open_kept
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError, FileDisk, InUseError, MemoryDisk
-from coopbandits.fleet.storage.journal import check_identity, read_identity
-from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.storage.journal import check_identity, read_identity, require_present_form
 
 
 def back_up(config: NodeConfig, file: Path, now: float) -> str:
     """Copy an agent's journal, whether it runs or not, to a new file; return what is in it."""
     data = read(config.journal / "journal")
-    replica, _ = as_written(config, data, now)
+    bandits, _ = as_written(config, data, now)
     try:
-        _write_new(file, data[: len(data) - replica.journal.torn])
+        _write_new(file, data[: len(data) - bandits.journal.torn])
     except FileExistsError:
         raise InputError(f"{file} exists already; name a file that does not") from None
     except OSError as error:
@@ -47,7 +48,7 @@ def back_up(config: NodeConfig, file: Path, now: float) -> str:
             f"the backup {file} cannot be written: {error.strerror}; name a folder with room that "
             "this user may write to"
         ) from error
-    return f"backed up to {file}: {told(config, replica)}"
+    return f"backed up to {file}: {told(config, bandits)}"
 
 
 def _write_new(file: Path, data: bytes) -> None:
@@ -79,23 +80,26 @@ def restore(config: NodeConfig, file: Path, now: float, *, replace: bool = False
 
     `replace` allows it where there is a journal, which is kept beside it.
     """
-    if config.cluster.mode == SYNCHRONOUS:
-        raise InputError(
-            f"policy {config.cluster.policy} is synchronous: an agent that goes back has another "
-            "share than its neighbours count on; begin a new epoch instead"
-        )
     data = read(file)
     opened(config, data, now)  # refuses what the agent would not start with
-    replica, copy = as_written(config, data, now)
-    if torn := replica.journal.torn:
+    bandits, copy = as_written(config, data, now)
+    for each in bandits.replicas.values():
+        policy = each.declared.shared["policy"]
+        if traits_of(parse_policy(policy)).mode == SYNCHRONOUS:
+            raise InputError(
+                f"bandit {each.declared.name} has policy {policy}, which is synchronous: an agent "
+                "that goes back has another share than its neighbours count on; begin a new epoch "
+                "instead"
+            )
+    if torn := bandits.journal.torn:
         raise InputError(
             f"{file} ends in the middle of a record, {torn} bytes behind the last whole one, and a "
             "backup never does: it was cut off while it was copied; nothing was restored: copy it "
             "again, or name another backup"
         )
-    held = told(config, replica)
-    replica.expire(math.inf)
-    replica.compact()
+    held = told(config, bandits)
+    bandits.expire(math.inf)
+    bandits.compact()
     try:
         disk = FileDisk(config.journal, config.durability)
     except InUseError as error:
@@ -131,32 +135,33 @@ def _outcome(disk: FileDisk, restored: bytes) -> str:
     return "nothing was restored"
 
 
-def opened(config: NodeConfig, data: bytes, now: float) -> tuple[Replica | Bandits, MemoryDisk]:
-    """Return the agent in a journal as it would start, and its journal then."""
+def opened(config: NodeConfig, data: bytes, now: float) -> Bandits:
+    """Return the agent in a journal as it would start."""
     disk = MemoryDisk(data, config.durability)
-    if config.declared:
-        made = open_bandits(config, disk, lambda: now, lambda: randbits(64), stepwise=True)
-        return made, disk
-    return open_replica(config, disk, now, randbits(64) | 1, randbits(64)), disk
+    return open_bandits(config, disk, lambda: now, lambda: randbits(64), stepwise=True)
 
 
-def as_written(config: NodeConfig, data: bytes, now: float) -> tuple[Replica | Bandits, MemoryDisk]:
+def as_written(config: NodeConfig, data: bytes, now: float) -> tuple[Bandits, MemoryDisk]:
     """Return the agent in a journal by the settings there, and its journal; refuse another's."""
     found = read_identity(data)
     whose = {"node": config.id, "cluster": config.cluster.name}
+    require_present_form(found)
     check_identity({key: found.get(key) for key in whose}, whose)
-    config = changed(config, cluster=as_learned(config.cluster, found))
     disk = MemoryDisk(data, config.durability)
-    if "bandits" in found:
-        return open_kept(config, disk, lambda: now, lambda: randbits(64)), disk
-    return open_replica(config, disk, now, randbits(64) | 1, randbits(64)), disk
+    then = at_epoch(config, found)
+    return open_kept(then, disk, lambda: now, lambda: randbits(64)), disk
 
 
-def told(config: NodeConfig, replica: Replica | Bandits) -> str:
+def at_epoch(config: NodeConfig, identity: Mapping[str, Any]) -> NodeConfig:
+    """Return a configuration with the epoch that a journal was written in."""
+    return changed(config, cluster=changed(config.cluster, epoch=identity["epoch"]))
+
+
+def told(config: NodeConfig, bandits: Bandits) -> str:
     """Return in words what a journal holds."""
     return (
-        f"agent {config.id} in round {replica.rounds}; rewards: {replica.rewards}; "
-        f"open tickets: {replica.open_tickets}"
+        f"agent {config.id} in round {bandits.rounds}; rewards: {bandits.rewards}; "
+        f"open tickets: {bandits.open_tickets}"
     )
 
 

@@ -144,7 +144,7 @@ def _looks(config: NodeConfig, now: float) -> Iterator[Callable[[], Finding]]:
     """Yield what looks at one thing each, and refuses what an agent would refuse."""
     if config.token_file is not None:
         yield partial(_token, "token", config.token_file)
-    for bandit in config.declared.values():
+    for bandit in config.bandits.values():
         if bandit.token_file is not None:
             yield partial(_token, f"token of {bandit.name}", bandit.token_file)
     if config.api_tls is not None:
@@ -209,8 +209,8 @@ def disk(config: NodeConfig, now: float) -> Iterator[Finding]:
         yield Finding("journal", "none yet: the agent begins without memory")
         return
     try:
-        replica, _ = opened(config, read(file), now)
-        yield Finding("journal", f"{size} bytes: {told(config, replica)}")
+        bandits = opened(config, read(file), now)
+        yield Finding("journal", f"{size} bytes: {told(config, bandits)}")
     except InputError as error:
         yield _broken("journal", str(error))
 

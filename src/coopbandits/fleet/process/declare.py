@@ -1,4 +1,4 @@
-"""Builds an agent with several bandits, and has it take other declarations while it runs."""
+"""Opens an agent's bandits, and has it take other declarations while it runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import MOST_ARMS, Arm, BanditConfig, from_journal
 from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.config.sizes import message_bytes
@@ -28,15 +28,15 @@ from coopbandits.fleet.process.assemble import (
     signs,
 )
 from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
-from coopbandits.fleet.protocol.many import ManyNode
-from coopbandits.fleet.protocol.talks import Terms
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.sessions import Terms
 from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 from coopbandits.fleet.service import UnavailableError
-from coopbandits.fleet.service.many import ManyService
-from coopbandits.fleet.storage.bandits import BanditReplica, Bandits, Declaration
+from coopbandits.fleet.service.agent import ServedAgent
+from coopbandits.fleet.storage.bandits import Bandits, Declaration
 from coopbandits.fleet.storage.disk import Disk, DiskError
 from coopbandits.fleet.storage.events import Declared
-from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.journal import Chapter, Journal
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.fleet.transport import Transport
@@ -48,9 +48,9 @@ LARGE = 1 << 26
 
 
 def journal_identity(config: NodeConfig) -> dict[str, Any]:
-    """Return whose the journal of an agent with several bandits is."""
+    """Return whose journal it is."""
     cluster = config.cluster
-    return {"node": config.id, "cluster": cluster.name, "epoch": cluster.epoch, "bandits": True}
+    return {"node": config.id, "cluster": cluster.name, "epoch": cluster.epoch}
 
 
 def in_force(config: NodeConfig, journal: Journal) -> Declarations:
@@ -59,7 +59,7 @@ def in_force(config: NodeConfig, journal: Journal) -> Declarations:
 
 
 def _by(document: Document | None, config: NodeConfig) -> Declarations:
-    return declared_by(document, config) if document else config.declared
+    return declared_by(document, config) if document else config.bandits
 
 
 def _document(config: NodeConfig, journal: Journal) -> Document | None:
@@ -85,7 +85,7 @@ def open_bandits(
     *,
     stepwise: bool = False,
 ) -> Bandits:
-    """Open the journal of an agent with several bandits, and take what is declared.
+    """Open the journal of an agent, and take what is declared.
 
     `stepwise` refuses to purge an arm that was chosen until now, unless the document says so.
     """
@@ -109,7 +109,7 @@ def open_kept(
     words: Callable[[], int],
     number: Callable[[str], int] = agent_number,
 ) -> Bandits:
-    """Open the journal of an agent with several bandits as it is; nothing is written.
+    """Open the journal of an agent as it is; nothing is written.
 
     `words` returns 64 random bits: the identity of a new journal, and a nonce per bandit.
     """
@@ -118,20 +118,18 @@ def open_kept(
     origin = {"word": word, "number": entry_number(number(config.id), word >> 16)}
     journal = Journal(disk, identity, origin)
 
-    def make(which: int, told: Declared, chapter: Journal, nonce: int) -> BanditReplica:
+    def make(which: int, told: Declared, chapter: Chapter, nonce: int) -> Replica:
         bandit = from_journal(cluster, told.name, which, told.shared)
-        replica = BanditReplica(
+        return Replica(
             chapter,
-            partial(make_agent, bandit.settings, journal.origin),
+            partial(make_agent, bandit, journal.origin),
             [number(name) for name in config.neighbors],
             Tickets(config.max_open_tickets, config.ticket_lifetime, journal.origin["word"]),
-            bandit.settings.scale,
+            bandit.scale,
             clock(),
             nonce,
-            told.arms,
+            told,
         )
-        replica.declared = replica.declared or told
-        return replica
 
     return Bandits(journal, make, words)
 
@@ -154,11 +152,9 @@ def declare(bandits: Bandits, declared: Iterable[BanditConfig], *, write: bool) 
 def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
     """Yield a sentence for every declaration that contradicts what was learned."""
     for bandit in declared.values():
-        where = f"[bandits.{bandit.name}]"
+        where = bandit.where
         for number, replica in bandits.replicas.items():
             known = replica.declared
-            if known is None:
-                continue
             if number != bandit.number:
                 if known.name == bandit.name and number not in _numbers(declared):
                     yield (
@@ -167,6 +163,7 @@ def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
                     )
                 continue
             yield from _revived(bandit, replica)
+            yield from _moved(bandit, replica)
             for key in sorted(known.shared.keys() | bandit.shared.keys()):
                 before, now = known.shared.get(key), bandit.shared.get(key)
                 if before != now:
@@ -180,10 +177,21 @@ def _revived(bandit: BanditConfig, replica: Replica) -> Iterator[str]:
     for arm in bandit.arms:
         if arm.number in replica.purged:
             yield (
-                f"[bandits.{bandit.name}] arm {arm.name} has the id {arm.id!r}, which was purged "
+                f"{bandit.where} arm {arm.name} has the id {arm.id!r}, which was purged "
                 "and cannot come back; give it another id: "
                 f'{{ name = "{arm.name}", id = "{arm.id}-2" }}'
             )
+
+
+def _moved(bandit: BanditConfig, replica: Replica) -> Iterator[str]:
+    known = list(replica.arms.values())
+    if not bandit.can_widen and [arm.number for arm in bandit.arms] != list(replica.arms):
+        yield (
+            f"{bandit.where} has the arms {[arm.name for arm in bandit.arms]}, and what was "
+            f"learned is of {known}; with policy {bandit.policy} arms cannot change: leave them, "
+            "choose one on flooded-totals, tree-sums or ledger-sums, or give the bandit another "
+            "name"
+        )
 
 
 def purge_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
@@ -197,7 +205,7 @@ def purge_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
         for gone in bandit.purged:
             if Arm(gone, gone).number in active:
                 yield (
-                    f"[bandits.{bandit.name}] purges {gone!r}, which is still an arm of it; a "
+                    f"{bandit.where} purges {gone!r}, which is still an arm of it; a "
                     "purge cannot be undone: leave the arm out first, have the agent take that, "
                     "and purge it with a later change"
                 )
@@ -212,35 +220,34 @@ def all_bandits(config: NodeConfig, bandits: Bandits, declared: Declarations) ->
     known = [
         from_journal(config.cluster, replica.declared.name, number, replica.declared.shared)
         for number, replica in bandits.replicas.items()
-        if replica.declared is not None and number not in _numbers(declared)
+        if number not in _numbers(declared)
     ]
     return [*declared.values(), *known]
 
 
-def make_many_node(
+def make_node(
     config: NodeConfig,
     bandits: Bandits,
     transport: Transport,
     clock: Callable[[], float],
     number: Callable[[str], int] = agent_number,
     notary: Notary | None = None,
-) -> ManyNode:
-    """Return the protocol of an opened agent with several bandits."""
+) -> Node:
+    """Return the protocol of an opened agent."""
     notary = notary or make_notary(config)
 
     def terms(bandit: BanditConfig, replica: Replica) -> Terms:
         own = None
         if signs(replica):
             own = ArmNotary(notary, signed_form(replica, bandit.number))
-        return make_terms(config, bandit.settings, own, number)
+        return make_terms(config, bandit, own, number)
 
-    common = make_terms(config, replace(config.cluster, sigma=1.0), notary, number)  # of none
     keeper = make_keeper(config, bandits.journal, transport)
     start = bandits.incarnation or int(clock())
-    settings = node_settings(config, start, *common, number, keeper)
+    settings = node_settings(config, start, number, keeper)
     found = all_bandits(config, bandits, in_force(config, bandits.journal))
     settings = replace(settings, max_message_bytes=room_for(found, bandits))
-    return ManyNode(settings, bandits, found, terms, transport, clock)
+    return Node(settings, bandits, found, terms, transport, clock)
 
 
 def room_for(found: Iterable[BanditConfig], bandits: Bandits) -> int:
@@ -252,24 +259,25 @@ def room_for(found: Iterable[BanditConfig], bandits: Bandits) -> int:
     needed = [0]
     for bandit in found:
         known = len(bandits.replicas[bandit.number].arms) + MOST_UNNAMED
-        plain = replace(bandit.settings, arms=())
-        # A column beside a proof, with its arm's id, takes up to twice as much as in an entry.
-        needed.append(max(_room(plain, known), min(LARGE, 2 * _room(plain, MOST_ARMS))))
+        plain = BanditConfig("", 0, bandit.cluster, policy=bandit.policy, features=bandit.features)
+        room = _room(plain, known)
+        if bandit.can_widen:
+            # A column beside a proof, with its arm's id, takes up to twice as much as in an entry.
+            room = max(room, min(LARGE, 2 * _room(plain, MOST_ARMS)))
+        needed.append(room)
     return SPARE_BYTES + max(needed)
 
 
-@lru_cache(maxsize=1000)  # bandits are many, and their policies few
-def _room(settings: ClusterConfig, num_arms: int) -> int:
-    return message_bytes(replace(settings, arms=tuple(map(str, range(num_arms)))))
+_room = lru_cache(maxsize=1000)(message_bytes)  # bandits are many, and their policies few
 
 
-def take_problems(service: ManyService, declared: Declarations) -> Iterator[str]:
+def take_problems(service: ServedAgent, declared: Declarations) -> Iterator[str]:
     """Yield a sentence for everything that keeps a running agent from taking declarations."""
     yield from declaration_problems(declared)
     yield from journal_problems(service.node.bandits, declared)
 
 
-def take_file(service: ManyService, declared: Declarations) -> None:
+def take_file(service: ServedAgent, declared: Declarations) -> None:
     """Have a running agent go by other sections of its own file, as far as the document lets it.
 
     Documents without bandits go back to these from then on. Where the document declares some, the
@@ -283,7 +291,7 @@ def take_file(service: ManyService, declared: Declarations) -> None:
         The journal cannot be written; to take them again is harmless.
     """
     document = service.node.settings.keeper.document
-    before, after = service.config, replace(service.config, declared=declared)
+    before, after = service.config, replace(service.config, bandits=declared)
     if document is None or not document.bandits:
         _take_sections(service, document, _by(document, after))
     elif _without_tokens(before) != _without_tokens(after):
@@ -294,7 +302,7 @@ def take_file(service: ManyService, declared: Declarations) -> None:
     service.config = after
 
 
-def _take_sections(service: ManyService, document: Document | None, found: Declarations) -> None:
+def _take_sections(service: ServedAgent, document: Document | None, found: Declarations) -> None:
     problems = [*_contradicted(document, found), *purge_problems(service.node.bandits, found)]
     if problems:
         raise InputError("\n".join(problems))
@@ -302,10 +310,10 @@ def _take_sections(service: ManyService, document: Document | None, found: Decla
 
 
 def _without_tokens(config: NodeConfig) -> dict[str, BanditConfig]:
-    return {name: replace(each, token_file=None) for name, each in config.declared.items()}
+    return {name: replace(each, token_file=None) for name, each in config.bandits.items()}
 
 
-def take(service: ManyService, declared: Declarations) -> None:
+def take(service: ServedAgent, declared: Declarations) -> None:
     """Have a running agent go by other declarations: all of them, or none with every reason.
 
     What is no longer declared is retired: nothing of it is chosen, and late rewards count.
@@ -325,6 +333,6 @@ def take(service: ManyService, declared: Declarations) -> None:
         found = all_bandits(config, node.bandits, declared)
         service.take(found)
         node.make_room(room_for(found, node.bandits))
-        node.talks.take(found)
+        node.sessions.take(found)
     except DiskError as error:  # before the first of them has changed, or when it relinks
         raise UnavailableError(f"{error}; hand in the declarations again") from error

@@ -90,10 +90,10 @@ class Drain:
     async def _wait(self, seconds: float) -> None:
         service, node = self.runtime.service, self.runtime.node
         service.draining = True
-        waiting = node.replica.open_tickets
+        waiting = node.bandits.open_tickets
         log.info("draining for at most %g s; open tickets: %d", seconds, waiting)
         node.chronicle.note("draining", "stops soon, and makes no more choices")
-        await self._until(lambda: not node.replica.open_tickets, lambda: self._deadline)
+        await self._until(lambda: not node.bandits.open_tickets, lambda: self._deadline)
         await self._until(lambda: node.is_linked() or not node.untold(), lambda: self._deadline)
         are_told = node.telling()
         deadline = asyncio.get_running_loop().time() + HAND_IN_SECONDS + 3 * node.settings.period
@@ -105,7 +105,7 @@ class Drain:
                 "else, and stay in the journal alone; start the agent again to hand them in",
                 untold,
             )
-        left = node.replica.open_tickets
+        left = node.bandits.open_tickets
         log.info("drained; open tickets, which the journal keeps: %d", left)
 
     async def _until(self, holds: Callable[[], bool], deadline: Callable[[], float]) -> bool:

@@ -12,18 +12,16 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
-from coopbandits.fleet.config.bandits import BanditConfig, from_journal, plain_bandit
+from coopbandits.fleet.config.bandits import BanditConfig, from_journal
 from coopbandits.fleet.identity.files import behind, write_file
-from coopbandits.fleet.process.assemble import as_learned
-from coopbandits.fleet.process.backup import as_written, read
+from coopbandits.fleet.process.backup import as_written, at_epoch, read
 from coopbandits.fleet.process.declare import all_bandits, in_force
 from coopbandits.fleet.service.bandits import REMOVED, learned
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.journal import read_identity
-from coopbandits.fleet.storage.replica import Replica
 
 Told = dict[str, Any]
-"""What `GET /export` answers, in the form that it has with several bandits."""
+"""What `GET /export` answers."""
 
 COLUMNS = (
     "agent", "cluster", "bandit", "policy", "round", "arm", "id", "state", "pulls", "mean",
@@ -39,10 +37,7 @@ def of_journal(config: NodeConfig, now: float) -> Told:
     """
     data = read(config.journal / "journal")
     kept, _ = as_written(config, data, now)
-    config = replace(config, cluster=as_learned(config.cluster, read_identity(data)))
-    if isinstance(kept, Replica):
-        bandit = plain_bandit(config.cluster)
-        return whole(config.id, config.cluster.name, learned(bandit, kept))
+    config = at_epoch(config, read_identity(data))
     found = {}
     for bandit in all_bandits(config, kept, in_force(config, kept.journal)):
         if bandit.number in kept.replicas:  # or the agent has yet to be told of it
@@ -59,7 +54,6 @@ def _taken(cluster: ClusterConfig, bandit: BanditConfig, kept: Bandits) -> tuple
     """
     replica, active = kept.replicas[bandit.number], kept.active[bandit.number]
     told = replica.declared
-    assert told is not None  # noqa: S101  a journal with sections tells what each bandit is
     arms = tuple(
         replace(arm, name=replica.arms[arm.number] or arm.name)
         for arm in bandit.arms
@@ -71,13 +65,6 @@ def _taken(cluster: ClusterConfig, bandit: BanditConfig, kept: Bandits) -> tuple
         if bandit.arms and arm["number"] in active and arm["state"] == REMOVED:
             arm["state"] = "active"  # left out by a change that was not taken yet
     return told.name, found
-
-
-def whole(agent: str, cluster: str, told: Told) -> Told:
-    """Return what an agent with one bandit tells in the form of those with several."""
-    if "bandits" in told:
-        return told
-    return {"agent": agent, "cluster": cluster, "bandits": {"default": told}}
 
 
 def rows_of(told: Told) -> Iterator[dict[str, Any]]:

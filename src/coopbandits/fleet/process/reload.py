@@ -21,11 +21,10 @@ from coopbandits.fleet.process.draining import Drain
 from coopbandits.fleet.process.logs import set_up_log
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import UnavailableError
-from coopbandits.fleet.service.many import ManyService
 
 LIVE = (
     "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
-    "declared",
+    "bandits",
 )  # fmt: skip
 """What may change without a restart; of files named elsewhere, what they hold."""
 
@@ -72,12 +71,12 @@ class Reload:
             token = read_token(found.token_file) if found.token_file else None
             tokens = {
                 name: read_token(each.token_file)
-                for name, each in found.declared.items()
+                for name, each in found.bandits.items()
                 if each.token_file is not None
             }
             tls = api_context(found.api_tls) if found.api_tls else None
-            if found.declared != self.config.declared:
-                self.runtime.take(found.declared)
+            if found.bandits != self.config.bandits:
+                self.runtime.take(found.bandits)
         except (InputError, UnavailableError) as error:
             sentence = f"nothing was reloaded: {'; '.join(str(error).splitlines())}"
             log.error("%s", sentence)
@@ -87,8 +86,7 @@ class Reload:
         else:
             self._take(found)
             self.api.renew(token, tls)
-            if isinstance(self.runtime.service, ManyService):
-                self.runtime.service.renew_tokens(tokens)
+            self.runtime.service.renew_tokens(tokens)
             sentence = "the configuration was reloaded"
             log.info("%s", sentence)
         self.runtime.node.chronicle.note("reload", sentence, apart=0.0)
@@ -111,8 +109,6 @@ def require_live(before: NodeConfig, after: NodeConfig) -> None:
         for field in fields(NodeConfig)
         if field.name not in LIVE and getattr(before, field.name) != getattr(after, field.name)
     ]
-    if bool(before.declared) != bool(after.declared):
-        changed.append("from one bandit in [cluster] to sections [bandits.NAME], or back,")
     if (before.token_file is None) != (after.token_file is None):  # who may ask, and for what
         changed.append("[node] token_file")
     if changed:

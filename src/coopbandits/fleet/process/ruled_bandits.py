@@ -1,4 +1,4 @@
-"""Bandits and arms by the cluster's document, on an agent whose file declares sections of them."""
+"""Bandits and arms by the cluster's document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coopbandits.fleet.process.declare import (
     take,
 )
 from coopbandits.fleet.service import UnavailableError
-from coopbandits.fleet.service.many import ManyService
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import DiskError
 
 
@@ -25,7 +25,7 @@ class RuledBandits(Taker):
     A document that declares none leaves those of the agent's own file.
     """
 
-    def __init__(self, service: ManyService) -> None:
+    def __init__(self, service: ServedAgent) -> None:
         self.service = service
 
     def problems(self, document: Document) -> Iterator[str]:

@@ -11,14 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from secrets import randbits
 
-from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.document.files import WatchedDocument
-from coopbandits.fleet.process.assemble import make_node, open_replica
 from coopbandits.fleet.process.commit import GroupCommit, Outbox
 from coopbandits.fleet.process.declare import (
     Declarations,
-    make_many_node,
+    make_node,
     open_bandits,
     take_file,
 )
@@ -26,9 +24,8 @@ from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
 from coopbandits.fleet.process.worker import Thread
 from coopbandits.fleet.protocol.gossip import HalfDoneError
-from coopbandits.fleet.protocol.node import BEAT_SECONDS, Node
-from coopbandits.fleet.service.application import ApplicationService
-from coopbandits.fleet.service.many import ManyService
+from coopbandits.fleet.protocol.node import BEAT_SECONDS
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import Disk, DiskError
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.transport import Transport
@@ -83,7 +80,7 @@ class Runtime:
 
     Attributes
     ----------
-    service : ApplicationService
+    service : ServedAgent
         Serves the application.
     failed : Event
         Something unexpected happened, so it serves no more; all that is left is to stop it.
@@ -101,19 +98,11 @@ class Runtime:
         self.outbox = Outbox(transport)
         waits = disk.durability == "power"  # then events share a sync, and messages wait for it
         wire = self.outbox if waits else transport
-        self.node: Node
-        self.service: ApplicationService | ManyService
-        if config.declared:
-            bandits = open_bandits(config, disk, self.clock, words, stepwise=True)
-            tell_opening(bandits.journal)
-            many = make_many_node(config, bandits, wire, self.clock)
-            self.node, self.service = many, ManyService(config, many, words)
-            many.settings.keeper.join("bandits", RuledBandits(self.service))
-        else:
-            replica = open_replica(config, disk, self.clock(), words() | 1, words())
-            tell_opening(replica.journal)
-            self.node = make_node(config, replica, wire, self.clock)
-            self.service = ApplicationService(config, self.node, words)
+        bandits = open_bandits(config, disk, self.clock, words, stepwise=True)
+        tell_opening(bandits.journal)
+        self.node = make_node(config, bandits, wire, self.clock)
+        self.service = ServedAgent(config, self.node, words)
+        self.node.settings.keeper.join("bandits", RuledBandits(self.service))
         self._watched = WatchedDocument(config.document.file, self.node.adopt)
         self._thread: Thread | None = None
         self._writer: GroupCommit | BesideRewriter | None = None
@@ -127,23 +116,17 @@ class Runtime:
     @property
     def rounds(self) -> int:
         """Rounds completed."""
-        return self.node.replica.rounds
+        return self.node.bandits.rounds
 
     def take(self, declared: Declarations) -> None:
         """Go by other declarations of bandits from now on; see `declare.take_file`."""
-        if not isinstance(self.service, ManyService):
-            raise InputError(
-                "this agent has one bandit, which [cluster] declares, and that cannot change while "
-                "it runs; stop it, and give the bandit a section with `coopbandits fleet "
-                "to-sections`"
-            )
         take_file(self.service, declared)
 
     async def start(self) -> None:
         """Start the transport and the timers."""
         self._loop = asyncio.get_running_loop()
         self._thread = Thread()
-        journal = self.node.replica.journal
+        journal = self.node.bandits.journal
         if self.disk.durability == "power":
             self._writer = GroupCommit(journal, self.outbox, self._thread, self.fail)
             self.service.committer = self._writer
@@ -224,7 +207,7 @@ class Runtime:
         except Exception as error:
             self._vital("giving up a link", partial(self.node.give_up, peer, error))
             return
-        if self.node.gossip.next_tick < self._armed:
+        if self.node.next_tick < self._armed:
             self._vital("a round of gossip", self.node.tick, self._arm)
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -264,7 +247,7 @@ class Runtime:
 
     def _check_journal(self) -> None:
         with contextlib.suppress(DiskError):  # the journal remembers it, and the beat tells
-            self.node.replica.journal.check()
+            self.node.bandits.journal.check()
 
     def _arm_watch(self) -> None:
         self._watch = self._loop.call_later(WATCH_SECONDS, self._on_watch)

@@ -7,7 +7,6 @@ import struct
 import msgspec
 import numpy as np
 
-from coopbandits.core.contract import Vector
 from coopbandits.fleet.overlay.messages import decode as decode_message
 from coopbandits.fleet.protocol.frames import (
     ARM_BYTES,
@@ -85,7 +84,8 @@ class Decoder:
         self._parts_flags = 0
         self._error: FrameError | None = None
         self._most = min(MAX_BODY, max_message_bytes)
-        self._expected: Form | None = None
+        self._expected: dict[Form, Stamp] = {}
+        self._forms: dict[int, Form] = {}  # by bandit
 
     def allow(self, max_message_bytes: int) -> None:
         """Accept vectors up to another length from now on."""
@@ -93,25 +93,32 @@ class Decoder:
         self._most = min(MAX_BODY, max_message_bytes)
 
     def expect(self, stamp: Stamp) -> None:
-        """Let `read_plain` read vectors with this stamp, of whatever round."""
-        self._expected = plain_form(stamp)
+        """Let `read_plain` read a bandit's vectors with this stamp, of whatever round."""
+        if stamp.bandit in self._forms:
+            del self._expected[self._forms[stamp.bandit]]
+        self._forms[stamp.bandit] = form = plain_form(stamp)
+        self._expected[form] = stamp
 
-    def read_plain(self, data: bytes) -> tuple[int, Vector] | None:
-        """Return round and values if these bytes are one whole vector as expected, and no more.
+    def read_plain(self, data: bytes) -> DataFrame | None:
+        """Return the frame if these bytes are one whole vector as expected, and no more.
 
-        Most are; all others are left to `feed`.
+        Most are where an agent has few bandits; all others are left to `feed`.
         """
         if len(data) < HEADER_BYTES or self._rest or self._parts:
             return None
         begin, length, middle, round_, end = unpack_cut(data)
+        stamp = self._expected.get(Form(begin, middle, end))
         if (
-            (begin, middle, end) != self._expected
+            stamp is None
             or length != len(data) - HEADER_BYTES
             or length % VALUE_BYTES
             or length > self._most
         ):
             return None
-        return round_, np.frombuffer(data, LITTLE, -1, HEADER_BYTES)
+        values = np.frombuffer(data, LITTLE, -1, HEADER_BYTES)
+        return DataFrame(
+            Stamp(stamp.num_arms, stamp.epoch, round_, stamp.incarnation, stamp.bandit), values
+        )
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take some bytes and return the frames that they complete.
@@ -127,7 +134,7 @@ class Decoder:
         try:
             return self._feed(data)
         except FrameError as error:
-            self._error, self._expected = error, None
+            self._error, self._expected, self._forms = error, {}, {}
             self._rest, self._parts = bytearray(), []
             raise
 

@@ -40,9 +40,9 @@ from coopbandits.core.aggregate.entries import (
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import FINGERPRINT, Signing
-from coopbandits.fleet.protocol.frames import Fields
+from coopbandits.fleet.protocol.frames import Fields, Greeting
 from coopbandits.fleet.protocol.orders import Orders
-from coopbandits.fleet.protocol.peers import Greeted, Peer
+from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.proofs import ProofBook, Proven, write_proofs
 from coopbandits.fleet.storage.replica import Replica
 
@@ -149,14 +149,14 @@ class EntryExchange:
         machine = self.machine
         return {j: np.array([0.0, machine.arrived_at(j)]) for j in self.peers}
 
-    def met(self, peer: Peer, hello: Greeted, pending: Vector | None) -> Vector | None:
+    def met(self, peer: Peer, greeting: Greeting, pending: Vector | None) -> Vector | None:
         """Compare what a neighbour says to have heard; return the message that takes effect.
 
         `pending` is what it said over an earlier link and has not taken effect yet.
         """
-        machine, changed = self.machine, peer.memory != hello.memory
-        peer.memory = hello.memory
-        arrived, (memory, start, number) = machine.arrived_at(peer.number), hello.heard
+        machine, changed = self.machine, peer.memory != greeting.memory
+        peer.memory = greeting.memory
+        arrived, (memory, start, number) = machine.arrived_at(peer.number), greeting.heard
         is_former = memory == self.memory and start != self.replica.incarnation
         peer.former = number if is_former and number > arrived else 0
         if not changed and number >= arrived:

@@ -84,7 +84,7 @@ class Stamp(msgspec.Struct, frozen=True):
     Attributes
     ----------
     num_arms : int
-        K, up to 65535.
+        K of the bandit, up to 65535.
     epoch : int
         Start of learning, in seconds since 1970.
     round : int
@@ -92,7 +92,7 @@ class Stamp(msgspec.Struct, frozen=True):
     incarnation : int
         Which start of the sender's process this is.
     bandit : int
-        Which bandit it is about; 0 where the cluster has one only, and in HELLO, BEAT and BYE.
+        Which bandit it is about; 0 in frames about the link.
     """
 
     num_arms: int
@@ -123,12 +123,6 @@ class Hello(msgspec.Struct, frozen=True):
         Names of the agent and of its cluster.
     configuration : str
         Hash of the settings that all agents of a cluster must share.
-    degree : int
-        Number of the agent's neighbours.
-    memory : int
-        Which memory it has: another one if its journal was lost or is older than what it told.
-    heard : (int, int, int)
-        The receiver's message that it heard last: of which memory and incarnation, and its number.
     api_port, api_secure : int and bool
         The port of its HTTP API, 0 if it does not tell, and whether that is HTTPS.
     document, document_digest : int or None, and bytes
@@ -142,9 +136,6 @@ class Hello(msgspec.Struct, frozen=True):
     node: Annotated[str, msgspec.Meta(max_length=63)]
     cluster: Annotated[str, msgspec.Meta(max_length=255)]
     configuration: Annotated[str, msgspec.Meta(max_length=255)]
-    degree: Count
-    memory: Count = 0
-    heard: tuple[Count, Count, Count] = (0, 0, 0)
     api_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
     api_secure: bool = False
     document: Count | None = None
@@ -168,8 +159,12 @@ class Greeting(msgspec.Struct, frozen=True):
         Of the settings without which agents cannot talk about it.
     arms : bytes
         The ids of its arms, one after the other, in the order of the sender's vectors.
-    memory, heard : int and (int, int, int)
-        As in HELLO, of this bandit.
+    memory : int
+        Which memory it has: another one if its journal was lost or is older than what it sent.
+    heard : (int, int, int)
+        The receiver's message that it heard last: of which memory and incarnation, and its number.
+    degree : int
+        Number of the agent's neighbours.
     ask : bool
         Whether the receiver is to say the same.
     """
@@ -179,6 +174,7 @@ class Greeting(msgspec.Struct, frozen=True):
     arms: bytes
     memory: Count = 0
     heard: tuple[Count, Count, Count] = (0, 0, 0)
+    degree: Count = 0
     ask: bool = False
 
 

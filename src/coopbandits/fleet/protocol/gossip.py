@@ -24,15 +24,15 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import Signing
 from coopbandits.fleet.protocol.entries import EntryExchange
-from coopbandits.fleet.protocol.frames import Fields, Hello
-from coopbandits.fleet.protocol.peers import Greeted, Peer
+from coopbandits.fleet.protocol.frames import Fields, Greeting
+from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.proofs import ForgedError
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.hearing import OWN_ERRORS
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS, Replica
 
-Say = Callable[[Peer, int, Vector | None, Fields | None, float], None]
-"""Sends a neighbour the values of a round, and fields beside them; takes the time, too."""
+Say = Callable[[Peer, int, Vector | None, Fields | None], None]
+"""Sends a neighbour the values of a round, and fields beside them."""
 
 Refuse = Callable[[Peer, str, str], None]
 """Counts a refused frame of a neighbour; takes the reason as a keyword and as a sentence."""
@@ -50,12 +50,14 @@ class Wire(NamedTuple):
 
     say: Say
     refuse: Refuse
-    greet_again: Callable[[str], None]
-    """Drops all links, so that HELLO is said anew."""
+    greet_again: Callable[[], None]
+    """Greets all neighbours about this bandit again."""
+    drop: Callable[[str, str], None]
+    """Drops the link to a neighbour, for a reason."""
 
 
 class Gossip(ABC):
-    """One agent's part in the gossip.
+    """One agent's part in the gossip about one bandit.
 
     Parameters
     ----------
@@ -71,6 +73,11 @@ class Gossip(ABC):
         Who signs, where messages have authors.
     wire : Wire
         Sends and refuses messages.
+
+    Attributes
+    ----------
+    told : int
+        Of the rewards counted since the start, how many a neighbour has.
     """
 
     def __init__(
@@ -86,19 +93,24 @@ class Gossip(ABC):
         self.declared_rate = claims.rate  # of pulls; that of the cluster's document may be higher
         self.signing = signing
         self.entries: EntryExchange | None = None
-        self.say, self.refuse, self.greet_again = wire
-        self.next_tick = -math.inf
+        self.say, self.refuse, self.greet_again, self.drop = wire
+        self.idle = False  # whether nothing is left to do until something is heard, met or observed
+        self.next_tick = math.inf  # of rounds that do not end by the clock
         self.told = 0  # of the rewards counted since the start, how many a neighbour has
         self._telling = 0, 0  # by which message it will have more, and how many
 
     @abstractmethod
-    def met(self, peer: Peer, hello: Hello, rounds: int, now: float) -> None:
-        """Handle a neighbour's HELLO, and the rounds it has completed."""
+    def met(self, peer: Peer, greeting: Greeting, rounds: int) -> None:
+        """Handle a neighbour's greeting, and the rounds it has completed."""
 
     def last_of(self, peer: Peer) -> tuple[int, int, int]:
         """Return which message of a neighbour was heard last: its memory, start and number."""
         del peer
         return 0, 0, 0  # where none is acknowledged
+
+    def heard_whole(self, peer: Peer) -> int:
+        """Return the last message of a neighbour's present start up to which nothing is missing."""
+        return self.last_of(peer)[2] if peer.heard_start == peer.incarnation else 0
 
     @abstractmethod
     def heard(
@@ -130,7 +142,16 @@ class Gossip(ABC):
 
     @abstractmethod
     def tick(self, now: float, gone: Collection[int] = ()) -> None:
-        """Do what is due at `next_tick`; let go of neighbours that have `gone`."""
+        """Do what is due; let go of neighbours that have `gone`."""
+
+    def has_aged(self, now: float) -> bool:
+        """Return whether time has passed since the last round by which pulls count less."""
+        del now
+        return False
+
+    def go_on_from(self, before: Gossip) -> None:
+        """Take over what is known of this life; it was begun anew with other arms."""
+        self.told = before.told
 
     def telling(self) -> Callable[[], bool]:
         """Return what says whether linked neighbours were told all that is known by now."""
@@ -162,12 +183,15 @@ class Gossip(ABC):
         try:
             self.replica.agent.check_claims(values, self.claims, now)
         except PartlyImpossibleError as error:
-            self.refuse(peer, "impossible", str(error))
+            self._impossible(peer, str(error))
             return error.rest, error.passes
         except OWN_ERRORS as error:  # an InputError is one of them
-            self.refuse(peer, "impossible", str(error) or type(error).__name__)
+            self._impossible(peer, str(error) or type(error).__name__)
             return None, False
         return values, False
+
+    def _impossible(self, peer: Peer, sentence: str) -> None:
+        self.refuse(peer, "impossible", sentence)
 
     def _end_round(
         self,
@@ -183,7 +207,7 @@ class Gossip(ABC):
         except InputError as error:
             for j in self.replica.refused(inbox):
                 del inbox[j]
-                self.refuse(self.peers[j], "impossible", str(error))
+                self._impossible(self.peers[j], str(error))
             return False
         except DiskError:
             raise
@@ -193,24 +217,29 @@ class Gossip(ABC):
 
 
 class RobustGossip(Gossip):
-    """Rounds by the clock."""
+    """Rounds by the clock; floods end them only while there is news, or an answer is due."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
+        self._owed: set[int] = set()  # whom to answer
         self.inbox: dict[int, Vector] = {}
         self._aged = self.claims.ticks(0.0)  # when the last round ended, by the clock
         if isinstance(getattr(self.replica.agent, "machine", None), Attributed):
             self.entries = EntryExchange(self.replica, self.claims, self.peers, self.signing)
             self.inbox = self.entries.begin()
 
-    def met(self, peer: Peer, hello: Greeted, rounds: int, now: float) -> None:
-        """Expect messages of later rounds than this one."""
-        del now
+    def met(self, peer: Peer, greeting: Greeting, rounds: int) -> None:
+        """Expect messages of later rounds than this one.
+
+        Something is sent in any case: a neighbour waits for it before it tells of new pulls.
+        """
         peer.heard_round = rounds
         if self.entries is not None:
-            pending = self.entries.met(peer, hello, self.inbox.get(peer.number))
+            pending = self.entries.met(peer, greeting, self.inbox.get(peer.number))
             if pending is not None:
                 self.inbox[peer.number] = pending
+        self._owed.add(peer.number)
+        self.idle = False
 
     def last_of(self, peer: Peer) -> tuple[int, int, int]:
         """Return the same; it may not have taken effect yet."""
@@ -220,14 +249,16 @@ class RobustGossip(Gossip):
         number = self.entries.last_heard(peer, self.inbox.get(peer.number))
         return peer.memory, peer.heard_start, int(number)
 
-    def heard_whole(self, peer: Peer) -> int:
-        """Return the last message of a neighbour's present start up to which nothing is missing."""
-        return self.last_of(peer)[2] if peer.heard_start == peer.incarnation else 0
-
     def heard(
         self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
     ) -> None:
-        """Keep the newest message, as far as what it claims is possible."""
+        """Keep the newest message, as far as what it claims is possible.
+
+        News is answered, and an answer is not.
+        """
+        if values is not None and values.size > HEADER:
+            self._owed.add(peer.number)
+        self.idle = False
         if values is not None and not self._is_finite(values):
             self.refuse(peer, "not finite", "a message with values that are not finite")
             return
@@ -278,8 +309,8 @@ class RobustGossip(Gossip):
         return taken
 
     def tick(self, now: float, gone: Collection[int] = ()) -> None:
-        """End the round, and send messages of the next."""
-        self.next_tick = max(self.next_tick + self.period, now + 0.5 * self.period)
+        """End the round, send what is news, and see whether that is all."""
+        self.idle = self.entries is not None
         inbox, self.inbox = self.inbox, {}
         entries, replica = self.entries, self.replica
         proofs: tuple[Any, ...] = ()
@@ -293,11 +324,13 @@ class RobustGossip(Gossip):
             self.let_go(gone)
         if entries is not None:
             if entries.settle():
-                self.greet_again("it counts under another number now")
+                self.greet_again()  # it counts under another number now
             entries.publish(now)
         for j, peer in self.peers.items():
             if peer.met:
-                self._tell(peer, *self._message(j, peer), now)
+                self._tell(peer, *self._message(j, peer))
+        if self.idle and entries is not None and any(p.met for p in self.peers.values()):
+            self.idle = entries.has_told_all
 
     def _message(self, j: int, peer: Peer) -> tuple[Vector | None, Fields | None]:
         values = self.replica.agent.outgoing(j)
@@ -305,9 +338,14 @@ class RobustGossip(Gossip):
             return values, None
         return self.entries.outgoing(peer, values)
 
-    def _tell(self, peer: Peer, values: Vector | None, fields: Fields | None, now: float) -> None:
-        peer.frames["sent"] += 1
-        self.say(peer, self.replica.rounds, values, fields, now)
+    def _tell(self, peer: Peer, values: Vector | None, fields: Fields | None) -> None:
+        is_news = self.entries is None or (values is not None and values.size > HEADER)
+        if is_news or peer.number in self._owed:
+            peer.frames["sent"] += 1
+            self.say(peer, self.replica.rounds, values, fields)
+            self._owed.discard(peer.number)
+        if is_news:
+            self.idle = False  # until its arrival is known
 
     def is_told(self, since: int) -> bool:
         """Return the same; where messages have authors, neighbours acknowledge them."""
@@ -331,6 +369,11 @@ class RobustGossip(Gossip):
         """Believe nothing of some authors any more."""
         if self.entries is not None:
             self.entries.revoke(authors, self.inbox)
+        self.idle = False
+
+    def has_aged(self, now: float) -> bool:
+        """Return whether time has passed since the last round by which pulls count less."""
+        return self.claims.ticks(now) > self._aged
 
     def forget(self, number: int) -> None:
         """Drop what it said and has not taken effect; orders are given by the next neighbour."""
@@ -338,65 +381,11 @@ class RobustGossip(Gossip):
         if self.entries is not None:
             self.entries.let_go(number)
 
-    def go_on_from(self, before: RobustGossip) -> None:
+    def go_on_from(self, before: Gossip) -> None:
         """Take over what is known of this life; it was begun anew with other arms."""
-        self.told = before.told
+        super().go_on_from(before)
         if self.entries is not None and before.entries is not None:
             self.entries.go_on_from(before.entries)
-
-
-class QuietGossip(RobustGossip):
-    """Rounds by the clock that end only while there is news, or somebody to be told that it came.
-
-    Attributes
-    ----------
-    idle : bool
-        Whether nothing is left to do until something is heard, met or observed.
-    """
-
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.idle = False
-        self._owed: set[int] = set()  # whom to answer
-
-    def met(self, peer: Peer, hello: Greeted, rounds: int, now: float) -> None:
-        """Say something in any case: a neighbour waits for it before it tells of new pulls."""
-        super().met(peer, hello, rounds, now)
-        self._owed.add(peer.number)
-        self.idle = False
-
-    def heard(
-        self, peer: Peer, round_: int, values: Vector | None, fields: Fields, now: float
-    ) -> None:
-        """Answer news, but no answer."""
-        super().heard(peer, round_, values, fields, now)
-        if values is not None and values.size > HEADER:
-            self._owed.add(peer.number)
-        self.idle = False
-
-    def revoke(self, authors: frozenset[int]) -> None:
-        """Believe nothing of some authors any more."""
-        super().revoke(authors)
-        self.idle = False
-
-    def has_aged(self, now: float) -> bool:
-        """Return whether time has passed since the last round by which pulls count less."""
-        return self.claims.ticks(now) > self._aged
-
-    def tick(self, now: float, gone: Collection[int] = ()) -> None:
-        """End the round, send what is news, and see whether that is all."""
-        self.idle = self.entries is not None
-        super().tick(now, gone)
-        if self.idle and self.entries is not None and any(p.met for p in self.peers.values()):
-            self.idle = self.entries.has_told_all
-
-    def _tell(self, peer: Peer, values: Vector | None, fields: Fields | None, now: float) -> None:
-        is_news = self.entries is None or (values is not None and values.size > HEADER)
-        if is_news or peer.number in self._owed:
-            super()._tell(peer, values, fields, now)
-            self._owed.discard(peer.number)
-        if is_news:
-            self.idle = False  # until its arrival is known
 
 
 class SynchronousGossip(Gossip):
@@ -407,12 +396,17 @@ class SynchronousGossip(Gossip):
         self.spoke_at = -math.inf
         self.degrees: dict[int, int] = {}
         self.inboxes: dict[int, dict[int, Vector | None]] = {}
-        if self.replica.spoken or (self.peers and not self.replica.degrees):
-            self.next_tick = math.inf  # wait for the neighbours first
+        waits = self.replica.spoken or (self.peers and not self.replica.degrees)
+        self.next_tick = math.inf if waits else -math.inf  # wait for the neighbours first
 
-    def met(self, peer: Peer, hello: Hello, rounds: int, now: float) -> None:
+    def _impossible(self, peer: Peer, sentence: str) -> None:
+        """Drop the link: the round cannot end without the message, and a new link resends it."""
+        super()._impossible(peer, sentence)
+        self.drop(peer.name, sentence)
+
+    def met(self, peer: Peer, greeting: Greeting, rounds: int) -> None:
         """Resend what the neighbour may have missed; refuse one too many rounds apart."""
-        degree = hello.degree
+        degree = greeting.degree
         known = self.replica.degrees.get(peer.number, degree)
         if known != degree:
             raise InputError(
@@ -431,7 +425,7 @@ class SynchronousGossip(Gossip):
         for round_ in sorted(self.replica.sent):
             if round_ > rounds:
                 peer.frames["resent"] += 1
-                self.say(peer, round_, self.replica.sent[round_][peer.number], None, now)
+                self.say(peer, round_, self.replica.sent[round_][peer.number], None)
 
     def _begin(self) -> None:
         try:
@@ -470,12 +464,13 @@ class SynchronousGossip(Gossip):
     def tick(self, now: float, gone: Collection[int] = ()) -> None:
         """Send this round's messages; neighbours are the same for ever."""
         del gone
+        messages = self.replica.speak()
         self.next_tick = math.inf
-        for j, values in self.replica.speak().items():
+        for j, values in messages.items():
             peer = self.peers[j]
             if peer.met:
                 peer.frames["sent"] += 1
-                self.say(peer, self.replica.rounds + 1, values, None, now)
+                self.say(peer, self.replica.rounds + 1, values, None)
         self.spoke_at = now
         self._end_if_complete(now)
 

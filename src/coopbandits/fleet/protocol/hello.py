@@ -5,7 +5,7 @@ from __future__ import annotations
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.protocol.frames import HelloFrame
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.protocol.settings import BANDIT, NodeSettings
+from coopbandits.fleet.protocol.settings import NodeSettings
 
 
 def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
@@ -15,7 +15,6 @@ def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
         ("id", hello.node, peer.name),
         ("cluster", hello.cluster, settings.cluster),
         ("epoch", stamp.epoch, settings.epoch),
-        ("bandit", stamp.bandit, BANDIT),
         ("configuration", hello.configuration, settings.configuration),
     ):
         if theirs != own:

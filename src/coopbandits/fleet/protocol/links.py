@@ -1,7 +1,7 @@
 """The links of one agent: HELLO and goodbye, who is refused, what is sent.
 
 When a link comes up, both ends send HELLO: who they are, their cluster, configuration, epoch and
-incarnation, how many rounds they have completed and how many neighbours they have. A mismatch is
+incarnation. A mismatch is
 refused in one sentence, sent to the other end as BYE, and counted. Where agents find each other,
 whoever has called says HELLO first, and may be told that there is no room.
 """
@@ -9,13 +9,13 @@ whoever has called says HELLO first, and may be told that there is no room.
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
 
 from coopbandits.core.aggregate.entries import AUTHORS
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.overlay.messages import Message
@@ -32,13 +32,14 @@ from coopbandits.fleet.protocol.frames import (
     encode_hello,
     encode_members,
 )
-from coopbandits.fleet.protocol.gossip import Gossip
 from coopbandits.fleet.protocol.hello import check_hello
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.refusals import Refusals
 from coopbandits.fleet.protocol.ruled import Ruled
-from coopbandits.fleet.protocol.settings import BANDIT, NodeSettings
+from coopbandits.fleet.protocol.sessions import Links, Sessions, Terms
+from coopbandits.fleet.protocol.settings import NodeSettings
 from coopbandits.fleet.sparing import SparingLog
+from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport import Transport
@@ -57,7 +58,7 @@ NO_ROOM = "there is no room for another neighbour"
 log = logging.getLogger(__name__)
 
 
-class LinkedNode(ABC):
+class LinkedNode:
     """A node as far as its links go; `Node` is the whole of it, and says what there is to know."""
 
     ruled: Ruled
@@ -65,31 +66,31 @@ class LinkedNode(ABC):
     def __init__(
         self,
         settings: NodeSettings,
-        replica: Replica,
+        bandits: Bandits,
+        terms: Callable[[BanditConfig, Replica], Terms],
         transport: Transport,
         clock: Callable[[], float],
     ) -> None:
-        self.settings, self.replica, self.transport = settings, replica, transport
+        self.settings, self.bandits, self.transport = settings, bandits, transport
         self.clock = clock
         self.peers = {
             name: Peer(name, number, last_heard=clock())
             for name, number in settings.neighbors.items()
         }
-        self.num_arms = len(replica.arms)
         self.chronicle = Chronicle(clock, settings.incarnation)
-        self.chronicle.note("started", f"started, after {replica.rounds} rounds")
+        self.chronicle.note("started", f"started, after {bandits.rounds} rounds")
         self.refusing = Refusals(clock, self.chronicle)
         self._links_log = SparingLog(log, "links that came and went", MOST_LINK_LINES)
         self.door_of: Callable[[str], Door] = lambda _: NO_DOOR
         self.members: Members | None = None
         self._gone: set[int] = set()
         self._told_trouble = ""
-        self.gossip = self._make_gossip()
+        links = Links(
+            self.peers, self._stamp(), settings.period, self._send_frames, self._refuse,
+            transport.drop,
+        )  # fmt: skip
+        self.sessions = Sessions(bandits, terms, links)
         self.spread = Spread(settings.keeper, self._send_document, self._refuse_document)
-
-    @abstractmethod
-    def _make_gossip(self) -> Gossip:
-        """Return what is said over the links."""
 
     # Refusals and trouble
 
@@ -107,9 +108,7 @@ class LinkedNode(ABC):
         """Count a refused frame of a neighbour."""
         peer.frames["refused"] += 1
         self.refusing.count(peer.name, reason, sentence)
-        if reason == "forged" or (reason == "impossible" and not self.settings.robust):
-            # An honest neighbour sends no such thing. A synchronous round cannot end without the
-            # message; a new link makes the peer resend it.
+        if reason == "forged":  # an honest neighbour sends no such thing
             self.transport.drop(peer.name, sentence)
 
     def refused(self, who: str, reason: str) -> None:
@@ -131,7 +130,7 @@ class LinkedNode(ABC):
     @property
     def trouble(self) -> str:
         """Why the journal takes nothing; empty if it does."""
-        return self.replica.journal.trouble
+        return self.bandits.journal.trouble
 
     # Links that come up and go down
 
@@ -156,13 +155,14 @@ class LinkedNode(ABC):
         if len(silent) >= MOST_SILENT:
             self._close(silent[0], "it made room for a newer caller")
         members.link_up(name)
-        self.peers[name] = Peer(name, self.settings.signing.number_of(name), last_heard=now)
+        self.peers[name] = Peer(name, self.settings.number_of(name), last_heard=now)
 
     def link_down(self, peer: str, reason: str) -> None:
         """Note why there is no link."""
         if self.peers[peer].reason != reason:  # a neighbour that is away is dialled in vain
             self.chronicle.note("link-down", f"link to {peer} is down: {reason}", peer)
         self.peers[peer].down(reason)
+        self.sessions.down(self.peers[peer], reason)
         self.spread.lost(peer)
         self._links_log.info(self.clock(), "link to %s is down: %s", peer, reason)
         if self.members is not None:
@@ -191,28 +191,19 @@ class LinkedNode(ABC):
         now = self.clock()
         for peer in self.peers.values():
             if peer.met:
-                self._send(peer, encode_bye(self._stamp(self.replica.rounds), LEAVING), now)
-
-    def _greet_again(self, reason: str) -> None:
-        for peer in self.peers.values():
-            if peer.decoder is not None:
-                self._close(peer, reason)
+                self._send(peer, encode_bye(self._stamp(), LEAVING), now)
 
     # Greetings
 
     def _say_hello(self, peer: Peer, now: float) -> None:
-        self._send(peer, encode_hello(self._stamp(self.replica.rounds), self._hello(peer)), now)
+        self._send(peer, encode_hello(self._stamp(), self._hello(peer)), now)
 
     def _hello(self, peer: Peer) -> Hello:
-        told = self.settings
-        memory, entries = self.replica.journal.origin["word"], self.gossip.entries
-        more = {"memory": memory}
-        if entries is not None:
-            more = {"memory": entries.memory, "heard": self.gossip.last_of(peer)}
-        more |= self.door_of(peer.name)._asdict() | self.spread.greeting()
+        own = self.settings
+        more = self.door_of(peer.name)._asdict() | self.spread.greeting()
         if self.members is not None:
             more |= self.members.greeting(peer.name)
-        return Hello(told.node, told.cluster, told.configuration, len(self.peers), **more)
+        return Hello(own.node, own.cluster, own.configuration, **more)
 
     def _greet(self, peer: Peer, frame: HelloFrame) -> None:
         if peer.met:
@@ -224,15 +215,11 @@ class LinkedNode(ABC):
             if self.members is not None and not self._take_in(self.members, peer, frame.hello, now):
                 return
             peer.meet(frame, now)
-            if peer.decoder is not None:
-                peer.decoder.expect(
-                    Stamp(self.num_arms, self.settings.epoch, 0, peer.incarnation, BANDIT)
-                )
-            self.gossip.met(peer, frame.hello, frame.stamp.round, now)
+            self.sessions.met(peer, now)
             self.spread.met(peer.name, frame.hello.document, frame.hello.document_digest, now)
         except InputError as error:
             self._refuse(peer, "hello", str(error))
-            self._send(peer, encode_bye(self._stamp(self.replica.rounds), str(error)), self.clock())
+            self._send(peer, encode_bye(self._stamp(), str(error)), self.clock())
             self._close(peer, str(error))
         except DiskError as error:
             self._note_trouble(error)
@@ -243,7 +230,7 @@ class LinkedNode(ABC):
 
     def _take_in(self, members: Members, peer: Peer, hello: Hello, now: float) -> bool:
         """Make somebody a neighbour, or tell it whom to ask instead."""
-        number_of = self.settings.signing.number_of
+        number_of = self.settings.number_of
         for name in (self.settings.node, *self.peers):
             if name != peer.name and number_of(name) == peer.number:
                 raise InputError(
@@ -256,7 +243,7 @@ class LinkedNode(ABC):
             self.tell_members(peer.name, refusal)
             self._close(peer, NO_ROOM)
             return False
-        self.gossip.take_in(peer)
+        self.sessions.take_in(peer)
         self._gone.discard(peer.number)
         if self.revoked:
             self._disbelieve()  # where there is no neighbour, nothing can be ordered
@@ -265,15 +252,11 @@ class LinkedNode(ABC):
         return True
 
     def _is_of_link(self, peer: Peer, stamp: Stamp) -> bool:
-        """Refuse a frame before HELLO, or of another epoch, bandit, number of arms or start."""
+        """Refuse a frame before HELLO, or of another epoch or start."""
         if not peer.met:
             reason, sentence = "hello", f"{peer.name} sent something before its HELLO"
         elif stamp.epoch != self.settings.epoch:
             reason, sentence = "epoch", f"a message of epoch {stamp.epoch}"
-        elif stamp.bandit != BANDIT:
-            reason, sentence = "bandit", f"a message about bandit {stamp.bandit}"
-        elif stamp.num_arms != self.num_arms:
-            reason, sentence = "arms", f"a message about {stamp.num_arms} arms"
         elif stamp.incarnation != peer.incarnation:
             reason, sentence = "replayed", f"a message of incarnation {stamp.incarnation}"
         else:
@@ -291,8 +274,8 @@ class LinkedNode(ABC):
         self.close_barred()
 
     def _disbelieve(self) -> None:
-        number_of = self.settings.signing.number_of
-        self.gossip.revoke(frozenset(number_of(name) % AUTHORS for name in self.revoked))
+        number_of = self.settings.number_of
+        self.sessions.revoke(frozenset(number_of(name) % AUTHORS for name in self.revoked))
 
     @property
     def revoked(self) -> frozenset[str]:
@@ -314,8 +297,13 @@ class LinkedNode(ABC):
 
     # Calling the transport
 
-    def _stamp(self, round_: int) -> Stamp:
-        return Stamp(self.num_arms, self.settings.epoch, round_, self.settings.incarnation)
+    def _stamp(self) -> Stamp:
+        """Return the stamp of frames about the link, with the rounds of the busiest bandit."""
+        return Stamp(0, self.settings.epoch, self.bandits.rounds, self.settings.incarnation)
+
+    def _send_frames(self, peer: Peer, data: bytes, now: float) -> None:
+        if data:
+            self._send(peer, data, now)
 
     def _send(self, peer: Peer, data: bytes, now: float) -> None:
         peer.last_sent = now
@@ -323,12 +311,12 @@ class LinkedNode(ABC):
 
     def tell_members(self, name: str, message: Message) -> None:
         """Send somebody a message about members."""
-        stamp = self._stamp(self.replica.rounds)
+        stamp = self._stamp()
         self._send(self.peers[name], encode_members(stamp, message), self.clock())
 
     def _send_document(self, peer: str, body: bytes) -> None:
         here = self.peers[peer]
-        self._send(here, encode_document(self._stamp(self.replica.rounds), body), self.clock())
+        self._send(here, encode_document(self._stamp(), body), self.clock())
 
     def _refuse_document(self, peer: str, reason: str, sentence: str) -> None:
         self._refuse(self.peers[peer], reason, sentence)

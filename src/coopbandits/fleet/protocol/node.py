@@ -11,33 +11,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
-from coopbandits.core.contract import Vector
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.overlay.messages import Refused
 from coopbandits.fleet.protocol.frames import (
-    MAX_PLAIN,
-    NO_FIELDS,
-    BeatFrame,
+    BanditFrame,
     ByeFrame,
     DataFrame,
     DocumentFrame,
-    Fields,
     Frame,
     FrameError,
     HelloFrame,
     MembersFrame,
     encode_beat,
-    encode_data,
-    encode_plain,
-    plain_form,
 )
-from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
+from coopbandits.fleet.protocol.gossip import Gossip
 from coopbandits.fleet.protocol.links import LEAVING, NO_ROOM, LinkedNode
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.ruled import Ruled
+from coopbandits.fleet.protocol.sessions import Terms
 from coopbandits.fleet.protocol.settings import NodeSettings
+from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport import Transport
@@ -58,8 +55,12 @@ class Node(LinkedNode):
     ----------
     settings : NodeSettings
         Its settings.
-    replica : Replica
-        Its state.
+    bandits : Bandits
+        The state of all bandits.
+    declared : iterable of BanditConfig
+        What is known of them.
+    terms : callable
+        Returns by what messages about a bandit are checked and signed.
     transport : Transport
         Its links.
     clock : callable
@@ -78,72 +79,61 @@ class Node(LinkedNode):
     def __init__(
         self,
         settings: NodeSettings,
-        replica: Replica,
+        bandits: Bandits,
+        declared: Iterable[BanditConfig],
+        terms: Callable[[BanditConfig, Replica], Terms],
         transport: Transport,
         clock: Callable[[], float],
     ) -> None:
-        super().__init__(settings, replica, transport, clock)
-        self._form = plain_form(self._stamp(0))
+        super().__init__(settings, bandits, terms, transport, clock)
         self.ruled = Ruled(self)
         self.revoke()
         settings.keeper.join("links", self.ruled)
+        self.sessions.begun = self.ruled.adjust
+        self.sessions.take(declared)
 
-    def _make_gossip(self) -> Gossip:
-        by_number = {peer.number: peer for peer in self.peers.values()}
-        kind = RobustGossip if self.settings.robust else SynchronousGossip
-        return kind(
-            self.replica,
-            by_number,
-            self.settings.period,
-            self.settings.claims,
-            self.settings.signing,
-            Wire(self._say, self._refuse, self._greet_again),
-        )
-
-    def replica_of(self, number: int) -> Replica:
-        """Return the state of a bandit; here there is one."""
-        del number
-        return self.replica
-
-    def wake(self, number: int) -> None:
-        """Tell of a bandit in the next round, which one that is alone does in any case."""
+    def make_room(self, size: int) -> None:
+        """Let neighbours send messages of so many bytes."""
+        self.settings = replace(self.settings, max_message_bytes=size)
+        for peer in self.peers.values():
+            if peer.decoder is not None:
+                peer.decoder.allow(size)
 
     @property
-    def gossips(self) -> Iterable[Gossip]:
-        """What is said of every bandit; here there is one."""
-        return [self.gossip]
+    def gossips(self) -> list[Gossip]:
+        """The gossip about every bandit."""
+        return [session.gossip for session in self.sessions.sessions.values()]
 
     def set_period(self, seconds: float) -> None:
         """End rounds at another pace from now on."""
-        self.gossip.period = seconds
+        self.sessions.links = self.sessions.links._replace(period=seconds)
 
     # Called by the clock
 
     @property
     def next_tick(self) -> float:
         """The time of the next `tick` that has something to do."""
-        return self.gossip.next_tick
+        return self.sessions.next_tick
 
     @property
     def reads_at_ticks(self) -> bool:
         """Whether nothing that arrives is used before the next tick, and that is soon."""
-        return self.settings.robust and self.settings.period <= SOON
+        return not self.sessions.any_waits and self.settings.period <= SOON
 
     def tick(self) -> None:
         """Gossip, if it is due."""
         now = self.clock()
-        if now < self.gossip.next_tick:
+        if now < self.sessions.next_tick:
             return
         try:
-            self.gossip.tick(now, self._gone)
-            self._gone.clear()
+            self.sessions.tick(now, self._gone)
         except DiskError as error:
             self._note_trouble(error)
-            self.gossip.next_tick = now + BEAT_SECONDS
 
     def beat(self) -> None:
         """Maintain links, tickets and the journal; call it about once a second."""
         now = self.clock()
+        self.sessions.age(now)
         if self.settings.revoked.refresh():
             self.revoke()
         for peer in self.peers.values():
@@ -152,14 +142,14 @@ class Node(LinkedNode):
             if now - peer.last_heard > self.settings.silence:
                 self.transport.drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
             elif now - peer.last_sent >= BEAT_SECONDS and (peer.met or self.members is None):
-                self._send(peer, encode_beat(self._stamp(self.replica.rounds)), now)
+                self._send(peer, encode_beat(self._stamp()), now)
         for gossip in self.gossips:
             gossip.note_told()
         if self.members is not None:
             self.members.tick()
         self._spread(partial(self.spread.beat, now))
         try:
-            self.replica.maintain(now)
+            self.bandits.maintain(now)
         except DiskError as error:
             self._note_trouble(error)
         else:
@@ -170,7 +160,7 @@ class Node(LinkedNode):
 
     def telling(self) -> Callable[[], bool]:
         """Return what says whether linked neighbours, if any, know all that is known by now."""
-        are_told = self.gossip.telling()
+        are_told = self.sessions.telling()
         return lambda: not any(peer.met for peer in self.peers.values()) or are_told()
 
     def is_linked(self) -> bool:
@@ -190,11 +180,10 @@ class Node(LinkedNode):
         if here.decoder is None or here.closing:
             return
         if here.met:  # who never says HELLO is given up
-            here.last_heard = now = self.clock()
+            here.last_heard = self.clock()
             plain = here.decoder.read_plain(data)
             if plain is not None:
-                here.frames["received"] += 1
-                self.gossip.heard(here, plain[0], plain[1], NO_FIELDS, now)
+                self._read(here, plain)
                 return
         try:
             frames = here.decoder.feed(data)
@@ -224,9 +213,11 @@ class Node(LinkedNode):
     def _read(self, peer: Peer, frame: Frame) -> None:
         peer.frames["received"] += 1
         if isinstance(frame, DataFrame):
-            stamp = frame.stamp
-            if self._is_of_link(peer, stamp):
-                self.gossip.heard(peer, stamp.round, frame.values, frame.fields, peer.last_heard)
+            if self._is_of_link(peer, frame.stamp):
+                self._gossip(peer, partial(self.sessions.heard, peer, frame, peer.last_heard))
+        elif isinstance(frame, BanditFrame):
+            if self._is_of_link(peer, frame.stamp):
+                self._gossip(peer, partial(self.sessions.greeted, peer, frame, peer.last_heard))
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame) and frame.reason == LEAVING:
@@ -240,11 +231,15 @@ class Node(LinkedNode):
                 self._spread(partial(self.spread.heard, peer.name, frame.body, self.clock()))
         elif isinstance(frame, MembersFrame):
             self._hear_of_members(peer, frame)
-        elif isinstance(frame, BeatFrame):  # `last_heard` is set already
+        else:  # a beat: `last_heard` is set already
             self._is_of_link(peer, frame.stamp)
-        else:
-            sentence = f"a greeting about bandit {frame.stamp.bandit}, and there is one only"
-            self._refuse(peer, "bandit", sentence)
+
+    def _gossip(self, peer: Peer, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except DiskError as error:
+            self._note_trouble(error)
+            self._close(peer, str(error))
 
     def _hear_of_members(self, peer: Peer, frame: MembersFrame) -> None:
         if self.members is None:
@@ -254,18 +249,6 @@ class Node(LinkedNode):
             self._close(peer, NO_ROOM)
         elif self._is_of_link(peer, frame.stamp):
             self.members.heard(peer.name, frame.message)
-
-    # What is sent
-
-    def _say(
-        self, peer: Peer, round_: int, values: Vector | None, fields: Fields | None, now: float
-    ) -> None:
-        if values is None or fields is not None or len(values) > MAX_PLAIN:
-            data = encode_data(self._stamp(round_), values, fields)
-        else:
-            data = encode_plain(self._form, round_, values)
-        peer.last_sent = now
-        self.transport.send(peer.name, data)
 
     # The cluster's document
 

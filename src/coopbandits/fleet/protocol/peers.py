@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.protocol.decoder import Decoder
@@ -11,18 +10,6 @@ from coopbandits.fleet.protocol.frames import NO_DOOR, Door, HelloFrame
 
 FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused", "skipped")
 """The kinds of frames counted per neighbour."""
-
-
-class Greeted(Protocol):
-    """What gossip reads of a greeting."""
-
-    @property
-    def memory(self) -> int:
-        """Which memory the sender has."""
-
-    @property
-    def heard(self) -> tuple[int, int, int]:
-        """The receiver's message that it heard last."""
 
 
 @dataclass

@@ -32,8 +32,7 @@ class Ruled(Taker):
         self.node = node
         self.revoked, self.members = frozenset[str](), frozenset[str]()
         declared = node.settings
-        self._period, self._interval = declared.period, declared.signing.interval
-        self._pace = declared.claims.pace
+        self._period, self._interval = declared.period, declared.signing_interval
         self.rounds, self.rate, self.interval = 1.0 / self._period, 0.0, self._interval
 
     def bars(self, name: str) -> str:
@@ -69,7 +68,7 @@ class Ruled(Taker):
         """Bring what is said of one bandit to the pace that holds now."""
         gossip.period = 1.0 / self.rounds
         gossip.claims.rate = max(gossip.declared_rate, self.rate)
-        gossip.claims.pace = max(self._pace, self.rounds)
+        gossip.claims.pace = max(1.0 / self._period, self.rounds)
         if gossip.entries is not None:
             gossip.entries.interval = self.interval
             if gossip.entries.book is not None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from coopbandits.core.aggregate import Claims
 from coopbandits.fleet.document.keeper import Keeper
-from coopbandits.fleet.identity.notary import Signing
 from coopbandits.fleet.identity.revoked import Revoked
-
-BANDIT = 0
-"""The number of the one bandit that a cluster without sections [bandits.NAME] has."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +27,10 @@ class NodeSettings:
         Seconds without a frame after which a link is dropped.
     max_message_bytes : int
         The longest message accepted.
-    robust : bool
-        Whether rounds end by the clock, or wait for all neighbours.
-    claims : Claims
-        What neighbours' claims are checked against.
-    signing : Signing
-        Who signs entries.
+    signing_interval : float
+        Seconds between two signatures, at least.
+    number_of : callable
+        Returns the number of an agent by its name.
     revoked : Revoked
         Who is no longer believed.
     keeper : Keeper
@@ -52,8 +46,7 @@ class NodeSettings:
     period: float
     silence: float
     max_message_bytes: int
-    robust: bool
-    claims: Claims
-    signing: Signing
+    signing_interval: float
+    number_of: Callable[[str], int]
     revoked: Revoked
     keeper: Keeper

@@ -23,34 +23,34 @@ from coopbandits.fleet.storage.purging import PURGED
 if TYPE_CHECKING:
     from coopbandits.fleet.config.bandits import Arm, BanditConfig
     from coopbandits.fleet.protocol.node import Node
-    from coopbandits.fleet.service.application import ApplicationService
+    from coopbandits.fleet.service.bandit import ServedBandit
     from coopbandits.fleet.storage.replica import Replica
 
 REMOVED = "removed"
 
 
-def bandit_state(service: ApplicationService) -> BanditState:
+def bandit_state(service: ServedBandit) -> BanditState:
     """Return what there is to say of a bandit in a line."""
     bandit, replica = service.declared, service.replica
     return BanditState(
         name=bandit.name,
         number=bandit.number,
-        policy=bandit.settings.policy,
+        policy=bandit.policy,
         arms=[arm.name for arm in bandit.arms],
         pinned=bandit.pinned,
         frozen=[arm.name for arm in bandit.arms if arm.frozen],
         retired=not bandit.arms,
         round=replica.rounds,
-        rewards=int(replica.own_counts.sum()),
+        rewards=replica.rewards,
         open_tickets=len(replica.tickets.open),
     )
 
 
 def learned(bandit: BanditConfig, replica: Replica) -> dict[str, Any]:
     """Return everything learned of a bandit, also of arms that are no longer declared."""
-    scale, estimate = bandit.settings.scale, replica.agent.estimate()
-    sums = estimate.sums[:, ONES] if bandit.settings.encoder.features else estimate.sums
-    arms = {at if bandit.is_plain else arm.number: arm for at, arm in enumerate(bandit.arms)}
+    scale, estimate = bandit.scale, replica.agent.estimate()
+    sums = estimate.sums[:, ONES] if bandit.encoder.features else estimate.sums
+    arms = {arm.number: arm for arm in bandit.arms}
     found = []
     for at, (number, known) in enumerate(replica.arms.items()):
         pulls, declared = float(estimate.counts[at]), arms.get(number)
@@ -78,7 +78,7 @@ def _state(number: int, declared: Arm | None) -> str:
     return "frozen" if declared.frozen else "active"
 
 
-def bandit_metrics(node: Node, services: Sequence[ApplicationService]) -> list[Metric]:
+def bandit_metrics(node: Node, services: Sequence[ServedBandit]) -> list[Metric]:
     """Return the metrics of an agent, of its bandits together and one by one."""
     tickets = [service.replica.tickets for service in services]
     rewards = [int(service.replica.own_counts.sum()) for service in services]
@@ -98,7 +98,7 @@ def bandit_metrics(node: Node, services: Sequence[ApplicationService]) -> list[M
             ({"call": "choose"}, sum(service.choosing.refused for service in services)),
             ({"call": "observe"}, sum(service.observing.refused for service in services)),
         ),
-        *journal_metrics(node.replica.journal),
+        *journal_metrics(node.bandits.journal),
         measured("conservation_residual", ({}, max(map(residual, services), default=0.0))),
         *document_metrics(node),
         *site_metrics(alone),
@@ -110,14 +110,14 @@ def bandit_metrics(node: Node, services: Sequence[ApplicationService]) -> list[M
     ]
 
 
-def residual(service: ApplicationService) -> float:
+def residual(service: ServedBandit) -> float:
     """Return the relative difference between pulls handed in here and the agent's own share.
 
     0 for policies that mix shares between agents, so that none has a share of its own, and where
     agents forget.
     """
-    cluster, replica = service.cluster, service.replica
-    if cluster.traits.shares != OWN or cluster.traits.forgets:
+    traits, replica = service.declared.traits, service.replica
+    if traits.shares != OWN or traits.forgets:
         return 0.0
     counts = replica.agent.share().counts
     return float(abs(counts - replica.own_counts).sum() / max(1.0, float(replica.own_counts.sum())))

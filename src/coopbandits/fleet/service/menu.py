@@ -31,15 +31,16 @@ class Menu:
 
     def __init__(self, bandit: BanditConfig, known: Sequence[int]) -> None:
         self.bandit, self.names = bandit, tuple(arm.name for arm in bandit.arms)
-        ids = range(len(known)) if bandit.is_plain else [arm.number for arm in bandit.arms]
         at = {arm: place for place, arm in enumerate(known)}
-        self.places = [at[arm] for arm in ids]
+        self.places = [at[arm.number] for arm in bandit.arms]
         self._places = dict(zip(self.names, self.places, strict=True))
         self._frozen = {arm.name for arm in bandit.arms if arm.frozen}
         shares = ((self._places[arm.name], arm.minimum_share) for arm in bandit.arms)
         self._shares = [(place, share) for place, share in shares if share]
         open_ = [place for name, place in self._places.items() if self._is_open(name)]
-        self.open = None if bandit.is_plain else open_  # others' agents may hear of more arms
+        # Where arms may be added, neighbours may make the agent know more than are declared.
+        are_all = len(open_) == len(known) and not bandit.can_widen
+        self.open = None if are_all else open_
 
     def _is_open(self, name: str) -> bool:
         pinned = self.bandit.pinned

@@ -13,12 +13,12 @@ from coopbandits.fleet.service import Recommendation
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate
-    from coopbandits.fleet.service.application import ApplicationService
+    from coopbandits.fleet.service.bandit import ServedBandit
 
 
-def recommendation(service: ApplicationService, confidence: float) -> Recommendation:
+def recommendation(service: ServedBandit, confidence: float) -> Recommendation:
     """Return what an agent would recommend now."""
-    policy, scale, totals = service.cluster.policy_object(), service.scale, service.totals()
+    policy, scale, totals = service.declared.policy_object, service.scale, service.totals()
     if reason := recommend.obstacle(policy.parts if policy.plays_parts else None):
         return _best_mean(service, totals, confidence, reason)
     found = recommend.recommend(totals, scale.sigma, confidence)
@@ -34,7 +34,7 @@ def recommendation(service: ApplicationService, confidence: float) -> Recommenda
 
 
 def _best_mean(
-    service: ApplicationService, totals: Estimate, confidence: float, reason: str
+    service: ServedBandit, totals: Estimate, confidence: float, reason: str
 ) -> Recommendation:
     """Name the option with the best mean, of which nothing can be claimed for a reason."""
     recommend.require_confidence(confidence)

@@ -10,10 +10,10 @@ from coopbandits.fleet.service import Metric
 from coopbandits.fleet.service.catalogue import measured
 
 if TYPE_CHECKING:
-    from coopbandits.fleet.service.application import ApplicationService
+    from coopbandits.fleet.service.bandit import ServedBandit
 
 
-def scatter(service: ApplicationService) -> Scatter | None:
+def scatter(service: ServedBandit) -> Scatter | None:
     """Return how much sites differ, with the spread in the application's rewards; None: unknown."""
     ask, scale = getattr(service.replica.agent, "scatter", None), service.scale
     found: Scatter | None = ask(scale.bounded) if ask is not None else None
@@ -22,7 +22,7 @@ def scatter(service: ApplicationService) -> Scatter | None:
     return found._replace(spread=found.spread * (scale.high - scale.low))
 
 
-def site_metrics(service: ApplicationService | None) -> list[Metric]:
+def site_metrics(service: ServedBandit | None) -> list[Metric]:
     """Return how much sites differ, without a value where nobody knows, or there is no one."""
     found = scatter(service) if service is not None else None
     if found is None:
@@ -30,9 +30,9 @@ def site_metrics(service: ApplicationService | None) -> list[Metric]:
     return [measured("site_ratio", ({}, found.ratio)), measured("site_spread", ({}, found.spread))]
 
 
-def warning(service: ApplicationService) -> str:
+def warning(service: ServedBandit) -> str:
     """Return a sentence where everything is pooled although sites differ, else nothing."""
-    found, parts = scatter(service), service.cluster.policy_object().parts
+    found, parts = scatter(service), service.declared.policy_object.parts
     pools = parts is not None and getattr(parts.aggregation, "spread", None) is None
     if found is None or not pools or not found.differs:
         return ""

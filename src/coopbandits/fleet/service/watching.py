@@ -13,7 +13,7 @@ from coopbandits.page.state import AgentState, ArmState, NeighborState
 
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.node import Node
-    from coopbandits.fleet.service.application import ApplicationService
+    from coopbandits.fleet.service.bandit import ServedBandit
     from coopbandits.fleet.storage.journal import Journal
 
 MOST_LABELS = 50
@@ -23,14 +23,12 @@ OTHERS = "others"
 LONGEST_LABEL = 100
 
 
-def agent_state(
-    service: ApplicationService, since: int, bandits: Sequence[str] = ("",)
-) -> AgentState:
+def agent_state(service: ServedBandit, since: int, bandits: Sequence[str] = ("",)) -> AgentState:
     """Return an agent's state, with what happened after an event.
 
     `bandits` are the names of all that there are, the one told of first.
     """
-    node, replica, cluster = service.node, service.replica, service.cluster
+    node, replica, bandit = service.node, service.replica, service.declared
     now, estimates = node.clock(), service.arms()
     choices, rewards = replica.tickets.next_number - 1, int(replica.own_counts.sum())
     waiting = len(replica.tickets.open)
@@ -38,14 +36,14 @@ def agent_state(
     known = [arm for arm in estimates if arm.mean is not None and not by_context]
     own_choices = replica.own_choices[service.menu.places]
     return AgentState(
-        id=service.config.id,
-        cluster=cluster.name,
-        policy=cluster.policy,
+        id=service.agent.config.id,
+        cluster=bandit.cluster.name,
+        policy=bandit.policy,
         started=node.chronicle.started,
         now=now,
         round=replica.rounds,
         incarnation=replica.incarnation,
-        ready=service.ready(),
+        ready=service.agent.ready(),
         arms=[_arm(arm, int(n)) for arm, n in zip(estimates, own_choices, strict=True)],
         prefers=max(known, key=lambda arm: arm.mean or 0.0).arm if known else None,
         agents_known=replica.agent.estimate().num_agents,
@@ -54,7 +52,7 @@ def agent_state(
         open_tickets=waiting,
         expired_tickets=choices - rewards - waiting,
         neighbors=[
-            _neighbor(peer, service.config.neighbors.get(name) or node.place_of(name), now)
+            _neighbor(peer, service.agent.config.neighbors.get(name) or node.place_of(name), now)
             for name, peer in node.peers.items()
         ],
         events=node.chronicle.since(since),
@@ -104,10 +102,10 @@ def link_metrics(node: Node) -> list[Metric]:
     ]
     refusals = [({"reason": reason}, float(n)) for reason, n in sorted(node.refusals.items())]
     return [
-        measured("round", ({}, node.replica.rounds)),
+        measured("round", ({}, node.bandits.rounds)),
         measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
         measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
-        measured("round_wait_seconds", *((label, peer.waited) for label, peer in peers)),
+        measured("round_wait_seconds", *((label, _waited(node, peer)) for label, peer in peers)),
         measured(
             "reconnects_total", *((label, float(max(0, peer.links - 1))) for label, peer in peers)
         ),
@@ -115,6 +113,12 @@ def link_metrics(node: Node) -> list[Metric]:
         measured("refused_frames_total", *refusals),
         measured("refused_strangers_total", ({}, node.strangers)),
     ]
+
+
+def _waited(node: Node, peer: Peer) -> float:
+    """Return the seconds that the last round of any bandit waited for a neighbour."""
+    sessions = node.sessions.sessions.values()
+    return max((each.peers[peer.number].waited for each in sessions), default=0.0)
 
 
 def journal_metrics(journal: Journal) -> list[Metric]:
@@ -125,7 +129,7 @@ def journal_metrics(journal: Journal) -> list[Metric]:
     ]
 
 
-def arm_metrics(services: Sequence[ApplicationService]) -> list[Metric]:
+def arm_metrics(services: Sequence[ServedBandit]) -> list[Metric]:
     """Return what is measured per arm, under a bounded number of labels.
 
     Of several bandits, an arm's label begins with that of its bandit.

@@ -7,81 +7,19 @@ are kept, and go on where they were once they are declared again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.storage.disk import Disk, DiskError
-from coopbandits.fleet.storage.events import Declared, Event, Purged, Replaced
-from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.fleet.storage.events import Declared, Event, Purged
+from coopbandits.fleet.storage.journal import Chapter, Journal
 from coopbandits.fleet.storage.replica import Replica
 
-
-class BanditReplica(Replica):
-    """The replica of one bandit of several, whose arms come and go."""
-
-    def replace(self, arms: Mapping[int, int]) -> None:
-        """Give places of arms that have neither name nor pulls to others; new ids by old ones."""
-        self._log(Replaced(dict(arms)))
-
-    def _apply(self, event: Event, *, replaying: bool = False) -> None:
-        if isinstance(event, Replaced):
-            self.arms = {event.arms.get(arm, arm): name for arm, name in self.arms.items()}
-        else:
-            super()._apply(event, replaying=replaying)
-
-
-class Chapter:
-    """As much of a journal as the replica of one bandit asks for."""
-
-    def __init__(
-        self, journal: Journal, number: int, snapshot: dict[str, Any], events: list[Event]
-    ) -> None:
-        self.journal, self.number, self.snapshot, self.events = journal, number, snapshot, events
-
-    @property
-    def origin(self) -> dict[str, Any]:
-        """What the journal was created with."""
-        return self.journal.origin
-
-    @property
-    def trouble(self) -> str:
-        """Why nothing can be written."""
-        return self.journal.trouble
-
-    @property
-    def read_only(self) -> bool:
-        """Whether nothing was written since the journal was opened."""
-        return self.journal.read_only
-
-    @property
-    def size(self) -> int:
-        """How many bytes the whole journal has."""
-        return self.journal.size
-
-    @property
-    def disk(self) -> Disk:
-        """Where it is stored."""
-        return self.journal.disk
-
-    def append(self, event: Event) -> None:
-        """Write one event."""
-        self.journal.append(event, self.number)
-
-    def hold(self, event: Event) -> None:
-        """Write one event: who has several bandits has rounds by the clock, which are written."""
-        self.append(event)
-
-    def renew(self, export: Callable[[], dict[str, Any]]) -> None:
-        """Leave snapshots to `Bandits`, which has all replicas; so do the next two."""
-
-    mend = shorten = renew
-
-
-MakeReplica = Callable[[int, Declared, Journal, int], BanditReplica]
+MakeReplica = Callable[[int, Declared, Chapter, int], Replica]
 """Makes the replica of a bandit from its number, a declaration, what was written of it, and a nonce
 for its tickets."""
 
@@ -117,7 +55,7 @@ class Bandits:
         self.journal, self._make, self._words = journal, make, words
         kept: dict[int, Any] = journal.snapshot.get("bandits", {})
         self.active: dict[int, set[int]] = {}
-        self.replicas: dict[int, BanditReplica] = {}
+        self.replicas: dict[int, Replica] = {}
         for number in sorted(kept.keys() | journal.told.keys()):
             state, events = kept.get(number), journal.told.get(number, [])
             self.replicas[number] = self._open(number, state, events)
@@ -126,7 +64,7 @@ class Bandits:
         for replica in self.replicas.values():
             replica.incarnation = self.incarnation
 
-    def _open(self, number: int, state: Any, events: list[Event]) -> BanditReplica:
+    def _open(self, number: int, state: Any, events: list[Event]) -> Replica:
         if state is not None:
             declared = Declared(**state["declared"])
         elif isinstance(events[0], Declared):
@@ -145,9 +83,8 @@ class Bandits:
         state: dict[str, Any],
         events: list[Event],
         nonce: int,
-    ) -> BanditReplica:
-        chapter = Chapter(self.journal, number, state, events)
-        return self._make(number, declared, cast("Journal", chapter), nonce)
+    ) -> Replica:
+        return self._make(number, declared, Chapter(self.journal, number, state, events), nonce)
 
     @property
     def rounds(self) -> int:
@@ -163,11 +100,6 @@ class Bandits:
     def rewards(self) -> int:
         """How many rewards were handed in here."""
         return sum(each.rewards for each in self.replicas.values())
-
-    @property
-    def arms(self) -> dict[int, str]:
-        """No arms in common."""
-        return {}
 
     def declare(self, news: Iterable[Declaration], *, write: bool = True) -> None:
         """Take declarations of bandits; nothing is written where they say nothing new.
@@ -254,8 +186,7 @@ def _active(state: dict[str, Any] | None, events: Iterable[Event]) -> set[int]:
 def _says_more(declared: Declared, replica: Replica) -> bool:
     known = replica.declared
     return (
-        known is None
-        or (known.name, known.shared) != (declared.name, declared.shared)
+        (known.name, known.shared) != (declared.name, declared.shared)
         or any(replica.arms.get(arm) != name for arm, name in declared.arms.items() if name)
         or not declared.arms.keys() <= replica.arms.keys()
     )

@@ -19,7 +19,7 @@ one as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -148,7 +148,7 @@ class Journal:
         self._cut = b""
         self._gathered: list[bytes] = []
         self._together: list[bytes] | None = None
-        self._held: list[Event] = []
+        self._held: list[tuple[Event, int]] = []
         self._sequence = self._flying = 0
         self._snapshot_size = self._events_size = self._file_size = 0
         data = disk.read()
@@ -180,11 +180,6 @@ class Journal:
         self.torn = len(self._cut)
 
     @property
-    def events(self) -> list[Event]:
-        """The events since the snapshot, of bandit 0."""
-        return self.told.get(0, [])
-
-    @property
     def size(self) -> int:
         """How many bytes the file has."""
         return self._file_size + self._events_size
@@ -200,7 +195,7 @@ class Journal:
         """Write one event after those held back, or gather it for the committer."""
         if self.trouble:
             raise DiskError(self.trouble)
-        data = self._encode(event, bandit) if not self._held else self._encode_held(event)
+        data = self._encode_held() + self._encode(event, bandit)
         if self._together is not None:
             self._together.append(data)
         elif self.committer is None:
@@ -233,13 +228,13 @@ class Journal:
         self.append(event)
         self.adopted = event
 
-    def hold(self, event: Event) -> None:
+    def hold(self, event: Event, bandit: int) -> None:
         """Hold one event back until the next is written; a crash before that loses it."""
-        self._held.append(event)
+        self._held.append((event, bandit))
 
-    def _encode_held(self, event: Event) -> bytes:
+    def _encode_held(self) -> bytes:
         held, self._held = self._held, []
-        return b"".join(map(self._encode, (*held, event)))
+        return b"".join(self._encode(event, bandit) for event, bandit in held)
 
     def _encode(self, event: Event, bandit: int = 0) -> bytes:
         self._sequence += 1
@@ -311,7 +306,7 @@ class Journal:
         return self._rewrite
 
     def _write_held(self) -> None:
-        data = b"".join(map(self._encode, self._held))
+        data = self._encode_held()
         if self.committer is None:
             self._write(data + self._mark() if self._marked else data)
         else:
@@ -408,6 +403,35 @@ class Journal:
             self._events_size += len(batch.data)
 
 
+class Chapter:
+    """One bandit's part of a journal.
+
+    Parameters
+    ----------
+    journal : Journal
+        The whole.
+    number : int
+        The bandit's number.
+    snapshot : dict
+        The state it was opened with; empty for a new bandit.
+    events : list of Event
+        The events since.
+    """
+
+    def __init__(
+        self, journal: Journal, number: int, snapshot: dict[str, Any], events: list[Event]
+    ) -> None:
+        self.journal, self.number, self.snapshot, self.events = journal, number, snapshot, events
+
+    def append(self, event: Event) -> None:
+        """Write one event."""
+        self.journal.append(event, self.number)
+
+    def hold(self, event: Event) -> None:
+        """Hold one event back until the next is written; a crash before that loses it."""
+        self.journal.hold(event, self.number)
+
+
 def decode_record(record: records.Record, kind: type[T]) -> T:
     """Return a body whose checksum was right."""
     try:
@@ -424,18 +448,18 @@ def read_identity(data: bytes) -> dict[str, Any]:
     return decode_record(found.records[0], records.Head).identity
 
 
+def require_present_form(identity: Mapping[str, Any]) -> None:
+    """Refuse a journal of the time when [cluster] declared a single bandit."""
+    if "arms" in identity or "bandits" in identity:
+        raise InputError(
+            "the journal has a form that is no longer read; move its folder away to begin without "
+            "memory, or name another folder"
+        )
+
+
 def check_identity(found: dict[str, Any], identity: dict[str, Any]) -> None:
     """Refuse the journal of another agent or configuration."""
-    if "bandits" in identity and "arms" in found:
-        raise InputError(
-            "the journal is of the one bandit in [cluster], and the configuration has sections of "
-            "bandits; go back to the file of before, and run `coopbandits fleet to-sections` on it"
-        )
-    if "arms" in identity and "bandits" in found:
-        raise InputError(
-            "the journal has sections of bandits already, and the configuration has the one bandit "
-            "in [cluster]; run `coopbandits fleet to-sections` again, with the name of before"
-        )
+    require_present_form(found)
     for key in identity | found:
         if found.get(key) != identity.get(key):
             raise InputError(

@@ -10,7 +10,6 @@ belongs to the journal.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
@@ -32,7 +31,6 @@ from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.config import RewardScale
-from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.events import (
     Chose,
     Declared,
@@ -43,10 +41,11 @@ from coopbandits.fleet.storage.events import (
     Observed,
     Purged,
     Relinked,
+    Replaced,
     Spoke,
 )
 from coopbandits.fleet.storage.hearing import OWN_ERRORS, receive, receive_as_spoken, tell
-from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.journal import Chapter, Journal
 from coopbandits.fleet.storage.purging import fold, proofs_without
 from coopbandits.fleet.storage.tickets import Settled, Tickets
 
@@ -62,7 +61,7 @@ class Replica:
 
     Parameters
     ----------
-    journal : Journal
+    chapter : Chapter
         What happened so far; new events are appended.
     make_agent : callable
         Makes the agent.
@@ -76,8 +75,8 @@ class Replica:
         The time.
     nonce : int
         A new random word, for the tickets of this start and for the agent.
-    arms : mapping of int to str
-        The arms that a new journal begins with: names by id, in the order of the agent's arms.
+    declared : Declared
+        What the bandit is, with the arms that a new journal begins with.
 
     Attributes
     ----------
@@ -102,18 +101,18 @@ class Replica:
 
     def __init__(
         self,
-        journal: Journal,
+        chapter: Chapter,
         make_agent: MakeAgent,
         neighbors: Sequence[int],
         tickets: Tickets,
         scale: RewardScale,
         now: float,
         nonce: int,
-        arms: Mapping[int, str],
+        declared: Declared,
     ) -> None:
-        self.journal, self.make_agent, self.tickets = journal, make_agent, tickets
-        self.arms = dict(arms)
-        self.declared: Declared | None = None
+        self.chapter, self.make_agent, self.tickets = chapter, make_agent, tickets
+        self.declared = declared
+        self.arms = arms = dict(declared.arms)
         self.purged: set[int] = set()
         self.scale, self.incarnation = scale, int(now)
         self.neighbors = sorted(neighbors)
@@ -135,9 +134,9 @@ class Replica:
     def _open(self, now: float, nonce: int) -> None:
         present = self.neighbors
         try:
-            if self.journal.snapshot:
-                self._restore(self.journal.snapshot)
-            for event in self.journal.events:
+            if self.chapter.snapshot:
+                self._restore(self.chapter.snapshot)
+            for event in self.chapter.events:
                 self._apply(event, replaying=True)
         except InputError:
             raise
@@ -154,11 +153,14 @@ class Replica:
         self._relink(present)
         self.tickets.cap_lifetimes(now)
         self.tickets.begin(nonce)
-        with contextlib.suppress(DiskError):  # the journal says so, and takes nothing
-            self.compact()
 
     def _fresh_agent(self, neighbors: Sequence[int]) -> FleetAgent:
         return self.make_agent(neighbors, self.degrees, len(self.arms))
+
+    @property
+    def journal(self) -> Journal:
+        """The journal of the agent, of which the chapter is a part."""
+        return self.chapter.journal
 
     @property
     def seeing(self) -> ContextFleetAgent:
@@ -201,12 +203,6 @@ class Replica:
             self._log(Expired(due))
         return len(due)
 
-    def maintain(self, now: float) -> None:
-        """Close tickets, keep the journal short, and write it anew after trouble."""
-        self.journal.mend(self.export)
-        self.expire(now)
-        self.journal.shorten(self.export)
-
     def meet(self, degrees: Mapping[int, int]) -> None:
         """Record the neighbours' degrees, before the first round."""
         self._log(Met(dict(degrees)))
@@ -222,7 +218,7 @@ class Replica:
 
     def speak(self) -> dict[int, Vector | None]:
         """Make the messages of the next round; rewards observed from now on are not in them."""
-        self.journal.append(Spoke())
+        self.chapter.append(Spoke())
         self._speak()
         return self.sent[self.rounds + 1]
 
@@ -248,9 +244,9 @@ class Replica:
         ended = Ended(said, dict(proofs), list(certificates), tick) if more else Ended(said)
         if self.spoken:
             self._end_round(messages, tick)
-            self.journal.hold(ended)
+            self.chapter.hold(ended)
         else:
-            self.journal.append(ended)
+            self.chapter.append(ended)
             self._end_round(messages, tick)
         if proven:
             self._keep(proofs, certificates)
@@ -299,14 +295,10 @@ class Replica:
         """How many rewards were handed in here."""
         return int(self.own_counts.sum())
 
-    def compact(self) -> None:
-        """Replace all events by a snapshot, beside the event loop where there is one."""
-        self.journal.renew(self.export)
-
     # Effects of events
 
     def _log(self, event: Event) -> None:
-        self.journal.append(event)
+        self.chapter.append(event)
         self._apply(event)
 
     def _apply(self, event: Event, *, replaying: bool = False) -> None:
@@ -340,6 +332,8 @@ class Replica:
                 self._declare(event)
             case Purged(arms):
                 self._purge(set(arms))
+            case Replaced(arms):
+                self.arms = {arms.get(arm, arm): name for arm, name in self.arms.items()}
 
     def _close(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -364,6 +358,10 @@ class Replica:
             self._log(declared)
         else:
             self._apply(declared)
+
+    def replace(self, arms: Mapping[int, int]) -> None:
+        """Give places of arms that have neither name nor pulls to others; new ids by old ones."""
+        self._log(Replaced(dict(arms)))
 
     def purge(self, arms: Iterable[int], *, write: bool = True) -> None:
         """Keep of some arms how many pulls there were, and close their tickets; for ever."""
@@ -395,7 +393,7 @@ class Replica:
 
     def _rearrange(self, places: Sequence[int]) -> None:
         """Go on with the arms that there are now, of which `places` were known before."""
-        before = cast("CooperativeAgent", self.agent)  # others are not declared with sections
+        before = cast("CooperativeAgent", self.agent)  # arms of others stay what they are
         agent = cast("CooperativeAgent", self._fresh_agent(list(before.view.neighbor_weights)))
         agent.restore_state(agent.rearranged(before.export_state(), before, places))
         self.agent = agent
@@ -465,18 +463,16 @@ class Replica:
             "since": self._observed_since,
             "proofs": self.proofs,
             "certificates": self.certificates,
-            "declared": declared
-            and {"name": declared.name, "shared": declared.shared, "arms": self.arms},
+            "declared": {"name": declared.name, "shared": declared.shared, "arms": self.arms},
             "purged": sorted(self.purged),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.incarnation = max(self.incarnation, state["incarnation"] + 1)
         self.degrees = state["degrees"]
-        if state["declared"] is not None:
-            self.declared = Declared(**state["declared"])
-            self.arms = dict(self.declared.arms)
-            self.purged = set(state["purged"])
+        self.declared = Declared(**state["declared"])
+        self.arms = dict(self.declared.arms)
+        self.purged = set(state["purged"])
         self.agent = self._fresh_agent(state["neighbors"])
         self.agent.restore_state(state["agent"])
         self.tickets.restore_state(state["tickets"])

@@ -1,44 +1,38 @@
-"""The service of one agent: maps arm names and tickets to numbers, answers, and measures."""
+"""What one bandit answers applications: names for numbers, tickets, estimates."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from secrets import token_hex
 from typing import Any, Protocol
 
 from coopbandits.core.aggregate.aggregation import Moving
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.contract import Estimate, Share, Vector
-from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.bandits import BanditConfig, plain_bandit
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.features import ONES
 from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
-    BanditState,
     Choice,
     Context,
-    Metric,
     Receipt,
     Recommendation,
-    Stored,
     UnavailableError,
-    UnknownBanditError,
     require_allowed,
     require_reward,
     require_ticket,
 )
-from coopbandits.fleet.service.bandits import bandit_metrics, bandit_state, learned
+from coopbandits.fleet.service.bandits import bandit_state, learned
 from coopbandits.fleet.service.menu import Menu
 from coopbandits.fleet.service.pace import Allowance, Pace
 from coopbandits.fleet.service.recommending import recommendation
-from coopbandits.fleet.service.ruling import adopt, ruling, state_of
 from coopbandits.fleet.service.sites import warning
 from coopbandits.fleet.service.watching import agent_state
 from coopbandits.fleet.storage.disk import DiskError
@@ -54,48 +48,41 @@ QUANTILE = 1.959964
 Interval = tuple[float, float] | None
 
 
-class Waiting(Protocol):
-    """What stores events while others are gathered."""
+class Served(Protocol):
+    """What a bandit asks of the agent around it."""
 
-    def wait(self, then: Stored) -> None:
-        """Call `then` once all events so far are on disk, or with the reason why not."""
+    node: Node
+    words: Callable[[], int]
+    failure: str
+    draining: bool
+    config: NodeConfig
+
+    def ready(self) -> str | None:
+        """Return None if the agent can serve, otherwise the reason in one sentence."""
+
+    def listed(self, shown: ServedBandit) -> list[str]:
+        """Return the names of all bandits that choose, that of one first."""
 
 
-class ApplicationService:
-    """Implements `Service` for one agent.
+class ServedBandit:
+    """Implements `BanditService` for one bandit of an agent.
 
     Parameters
     ----------
-    config : NodeConfig
-        The agent's configuration, with the names of the arms.
-    node : Node
-        The agent's protocol.
-    words : callable
-        Returns 64 random bits.
-    bandit : BanditConfig, optional
-        Which bandit it is about; without it, the one that the cluster has.
+    agent : Served
+        The agent.
+    bandit : BanditConfig
+        Which bandit it is about.
     """
 
-    def __init__(
-        self,
-        config: NodeConfig,
-        node: Node,
-        words: Callable[[], int],
-        bandit: BanditConfig | None = None,
-    ) -> None:
-        self.config, self.node, self.words = config, node, words
-        self.committer: Waiting | None = None
-        self.failure = ""  # why the agent serves no more
-        self.listed: Callable[[], Sequence[str]] = lambda: [""]  # what a page may choose from
-        self.draining = False
-        self.ready_neighbors = config.ready_neighbors
-        self._go_by(bandit or plain_bandit(config.cluster))
+    def __init__(self, agent: Served, bandit: BanditConfig) -> None:
+        self.agent, self.node, self.words = agent, agent.node, agent.words
+        self._go_by(bandit)
         self.token = _token_of(self.declared)
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
-        rate = self.cluster.max_pulls_per_second
-        self.allowance = Allowance(rate, self.choosing, self.observing)
-        node.settings.keeper.join(f"pace of {self.declared.number}", self.allowance)
+        self.allowance = Allowance(bandit.most_pulls, self.choosing, self.observing)
+        self.node.settings.keeper.join(f"pace of {self.declared.number}", self.allowance)
 
     def take(self, bandit: BanditConfig) -> None:
         """Go by this declaration from now on."""
@@ -103,22 +90,21 @@ class ApplicationService:
         if bandit.arms and bandit.token_file != self.declared.token_file:
             self.token = _token_of(bandit)
         self._go_by(bandit)
-        self.allowance.declare(self.cluster.max_pulls_per_second)
+        self.allowance.declare(bandit.most_pulls)
 
     def _go_by(self, bandit: BanditConfig) -> None:
-        self.declared, self.cluster = bandit, bandit.settings
-        self.replica, self.scale = self.node.replica_of(bandit.number), self.cluster.scale
-        self.encoder = self.cluster.encoder
+        self.declared, self.scale, self.encoder = bandit, bandit.scale, bandit.encoder
+        self.replica = self.node.bandits.replicas[bandit.number]
         self.menu = Menu(bandit, list(self.replica.arms))
         self.names = self.menu.names
 
     def _pace(self, made: int) -> Pace:
         """Return a pace by all pulls since the epoch began: those that neighbours believe."""
-        cluster, now = self.cluster, self.node.clock()
-        document, rate = self.node.settings.keeper.document, cluster.max_pulls_per_second
+        bandit, now = self.declared, self.node.clock()
+        document, rate = self.node.settings.keeper.document, bandit.most_pulls
         if document is not None:  # the allowance lowers the pace then, but nobody believes less
             rate = max(rate, document.settings.get("max_pulls_per_second", rate))
-        return Pace(rate, now - cluster.epoch, made, now)
+        return Pace(rate, now - bandit.cluster.epoch, made, now)
 
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
@@ -130,9 +116,9 @@ class ApplicationService:
         names = None if allowed is None else require_allowed(allowed)
         numbers = self.menu.allowed(names, self.words)
         features = self.encoder.encode(context)
-        if self.draining and not self.failure:
+        if self.agent.draining and not self.agent.failure:
             raise UnavailableError(f"{DRAINING}; ask another agent")
-        if self.replica.journal.read_only and not self.failure:
+        if self.replica.journal.read_only and not self.agent.failure:
             return Choice("", self._name(self.replica.advise(self.words(), numbers, features)))
         now = self._ready_for(self.choosing)
         try:
@@ -144,16 +130,14 @@ class ApplicationService:
 
     def _ready_for(self, pace: Pace) -> float:
         """Return the time; refuse a call that comes too early, or after a failure."""
-        if self.failure:
-            raise UnavailableError(self.failure)
+        if self.agent.failure:
+            raise UnavailableError(self.agent.failure)
         now = self.node.clock()
         pace.check(now)
         return now
 
     def _name(self, place: int) -> str:
         """Return the name of an arm of the agent's, which may be no longer declared."""
-        if self.declared.is_plain:
-            return self.names[place]
         return list(self.replica.arms.values())[place] or "(purged)"
 
     def observe(self, ticket: str, reward: float) -> Receipt:
@@ -169,15 +153,8 @@ class ApplicationService:
             raise UnavailableError(f"{error}; the reward is not counted") from error
         if not duplicate:
             self.observing.spend()
-            self.node.wake(self.declared.number)
+            self.node.sessions.wake(self.declared.number)
         return Receipt(ticket, self._name(arm), reward, duplicate)
-
-    def stored(self, then: Stored) -> None:
-        """Call `then` once all that was chosen and observed so far is on disk."""
-        if self.committer is None:
-            then(None)
-        else:
-            self.committer.wait(then)
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm, for requests like this where a context is given."""
@@ -250,50 +227,23 @@ class ApplicationService:
         """Return which option won so far, and how sure that is."""
         return recommendation(self, confidence)
 
-    def bandit(self, name: str) -> ApplicationService:
-        """Return this bandit, which is the only one."""
-        if name != self.declared.name:
-            raise UnknownBanditError(str(unknown_name("bandit", name[:63], [self.declared.name])))
-        return self
-
-    def bandits(self) -> list[BanditState]:
-        """Return this bandit."""
-        return [bandit_state(self)]
-
     def export(self) -> dict[str, Any]:
         """Return everything learned."""
         return learned(self.declared, self.replica)
 
     def health(self) -> dict[str, Any]:
-        """Return the agent's state as plain data.
+        """Return what the agent's health says of this bandit, as plain data.
 
         `shares` are the agent's shares of all rewards and pulls, K and K numbers on the agent's
         own scale, after each of the last rounds. Summed over all agents after the same round, they
-        equal what was handed in. Where agents hand pulls on, `moving` tells how many are held here,
+        equal what was submitted. Where agents hand pulls on, `moving` says how many are held here,
         on their way to neighbours, and collected as far as is known here; else it is None.
         """
-        node, cluster = self.node, self.cluster
-        return {
-            "id": self.config.id,
-            "cluster": cluster.name,
-            "policy": cluster.policy,
-            "mode": cluster.mode,
-            "round": self.replica.rounds,
-            "incarnation": self.replica.incarnation,
+        return bandit_state(self)._asdict() | {
+            "mode": self.declared.mode,
             "agents_known": self.replica.agent.estimate().num_agents,
-            "links": {
-                name: "up" if peer.met else f"down: {peer.reason or 'no HELLO yet'}"
-                for name, peer in node.peers.items()
-            },
-            "open_tickets": len(self.replica.tickets.open),
-            "rewards": int(self.replica.own_counts.sum()),
             "moving": moving(self),
-            "refused_frames": dict(node.refusals),
-            "refused_strangers": node.strangers,
-            "journal_bytes": self.replica.journal.size,
-            "trouble": node.trouble,
             "warning": warning(self),
-            "document": state_of(self.node),
             "shares": {
                 str(r): [*self._reward_sums(share).tolist(), *share.counts.tolist()]
                 for r, share in self.replica.shares().items()
@@ -306,27 +256,7 @@ class ApplicationService:
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows, with what happened after an event."""
-        return agent_state(self, since, self.listed())
-
-    def ready(self) -> str | None:
-        """Return None if the agent can serve, otherwise the reason in one sentence."""
-        if self.replica.journal.read_only and not self.failure:
-            return f"{self.node.trouble}; until it can, choices come without tickets"
-        peers, needed = self.node.peers.values(), self.ready_neighbors
-        why = unready(peers, needed, draining=self.draining)
-        return self.failure or self.node.trouble or why
-
-    def ruling(self) -> dict[str, Any]:
-        """Return the cluster's document as plain data, and who has which version of it."""
-        return ruling(self.node)
-
-    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
-        """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
-        return adopt(self.node, signed, self.failure)
-
-    def metrics(self) -> list[Metric]:
-        """Return the agent's metrics."""
-        return bandit_metrics(self.node, [self])
+        return agent_state(self, since, self.agent.listed(self))
 
 
 def _token_of(bandit: BanditConfig) -> str | None:
@@ -342,17 +272,7 @@ def _token_of(bandit: BanditConfig) -> str | None:
         return token_hex()
 
 
-def unready(peers: Collection[Peer], needed: int, *, draining: bool) -> str | None:
-    """Return why an agent in which nothing is wrong shall not be asked, if so."""
-    if draining:
-        return DRAINING
-    linked = sum(peer.met for peer in peers)
-    if linked < needed:
-        return f"{linked} of {len(peers)} neighbours are linked, and ready_neighbors is {needed}"
-    return None
-
-
-def moving(service: ApplicationService) -> dict[str, float] | None:
+def moving(service: ServedBandit) -> dict[str, float] | None:
     """Return where pulls are, where agents hand them on; an agent of one's own may not tell."""
     ask = getattr(service.replica.agent, "moving", None)
     found: Moving | None = ask() if ask is not None else None

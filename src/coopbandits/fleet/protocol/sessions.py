@@ -1,13 +1,15 @@
-"""Several bandits over one set of links: what is said of each, and what of all goes out together.
+"""Gossip about all bandits over one set of links: a session for each.
 
 After HELLO both ends greet about every bandit that they have: name, a digest of its settings, the
-ids of its arms, and what HELLO tells of memories. They talk about a bandit that both have, under
-one number, name and digest; of others nothing is sent. An arm that only the neighbour has is added
-here without a name, so that what is heard of it can be passed on (`unnamed`); it is not chosen.
-Where an agent has new arms, it greets again and asks for an answer.
+ids of its arms, and which memory and messages it has. They exchange messages about a bandit that
+both have under one number, name and digest; about others nothing is sent. An arm that only the
+neighbour has is added here without a name, so that what is heard of it can be passed on
+(`unnamed`); it is not chosen. Where an agent has new arms, it greets again and asks for an answer.
+Policies whose arms cannot change need the same arms in the same order on all agents.
 
-All that is said in one round goes to a neighbour at once. A bandit without news sends nothing, ends
-no round and writes nothing.
+All that is sent in one round goes to a neighbour at once. A flood without news sends nothing, ends
+no round and writes nothing. Sessions of synchronous policies end their rounds when all messages
+have arrived, all others by the clock.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from coopbandits.fleet.protocol.frames import (
     encode_plain,
     plain_form,
 )
-from coopbandits.fleet.protocol.gossip import Gossip, QuietGossip, Wire
+from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
 from coopbandits.fleet.protocol.greetings import MOST_GREETINGS, Greetings
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.unnamed import (
@@ -56,6 +58,9 @@ from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
 
+RETRY_SECONDS = 1.0
+"""Between two tries to end a round while nothing can be written."""
+
 PLACE_SECONDS = 10.0
 """Arms of which one neighbour tells pulls get places once in so many seconds, and keep them for as
 long without pulls, which are told again then. Each time all neighbours are greeted anew, and own
@@ -70,7 +75,7 @@ class Terms(NamedTuple):
 
 
 class Links(NamedTuple):
-    """What talks ask of the protocol around them.
+    """What sessions ask of the protocol around them.
 
     Attributes
     ----------
@@ -84,6 +89,8 @@ class Links(NamedTuple):
         Sends bytes to a neighbour.
     refuse : callable
         Counts something refused, by a keyword and a sentence.
+    drop : callable
+        Drops the link to a neighbour, for a reason.
     """
 
     peers: Mapping[str, Peer]
@@ -91,9 +98,10 @@ class Links(NamedTuple):
     period: float
     send: Callable[[Peer, bytes, float], None]
     refuse: Callable[[Peer, str, str], None]
+    drop: Callable[[str, str], None]
 
 
-class Talk:
+class Session:
     """What is said of one bandit."""
 
     def __init__(
@@ -116,27 +124,24 @@ class Talk:
         self.spared: dict[int, float] = {}  # until when arms keep their places
         self.peers = {peer.number: _peer_of(peer) for peer in neighbors}
         self._say = say
-        self.gossip = QuietGossip(
+        kind = SynchronousGossip if bandit.is_synchronous else RobustGossip
+        self.gossip: Gossip = kind(
             replica, self.peers, links.period, terms.claims, terms.signing,
-            Wire(self._tell, links.refuse, self._greet_again),
+            Wire(self._tell, links.refuse, self._greet_again, links.drop),
         )  # fmt: skip
         self.greets_again = False
 
-    def _tell(
-        self, peer: Peer, round_: int, values: Vector | None, fields: Fields | None, now: float
-    ) -> None:
+    def _tell(self, peer: Peer, round_: int, values: Vector | None, fields: Fields | None) -> None:
         if values is None or fields is not None or len(values) > MAX_PLAIN:
             self._say(peer.name, encode_data(self._stamp(round_), values, fields))
         else:
             self._say(peer.name, encode_plain(self.form, round_, values))
-        del now
 
     def _stamp(self, round_: int) -> Stamp:
         stamp = self.stamp
         return Stamp(stamp.num_arms, stamp.epoch, round_, stamp.incarnation, stamp.bandit)
 
-    def _greet_again(self, reason: str) -> None:
-        del reason
+    def _greet_again(self) -> None:
         self.greets_again = True
 
     def greeting(self, peer: Peer, *, ask: bool) -> bytes:
@@ -146,20 +151,25 @@ class Talk:
         if entries is not None:
             told = (entries.memory, self.gossip.last_of(self.peers[peer.number]))
         bandit, arms = self.bandit, pack_arms(self.replica.arms)
-        greeting = Greeting(bandit.name, bandit.digest, arms, *told, ask)
+        greeting = Greeting(bandit.name, bandit.digest, arms, *told, len(self.peers), ask)
         return encode_greeting(self._stamp(self.replica.rounds), greeting)
 
     def met(self, link: Peer, frame: BanditFrame, now: float) -> None:
-        """Talk to a neighbour from now on."""
+        """Session to a neighbour from now on."""
         peer = self.peers[link.number]
         order = order_of(self.replica, unpack_arms(frame.greeting.arms))
         self.orders[link.number] = order
-        self.strange[link.number] = Strange(self.replica, order)
+        if self.bandit.can_widen:
+            self.strange[link.number] = Strange(self.replica, order)
         peer.down("")
         if link.decoder is not None:
             peer.up(link.decoder, now)
+            stamp = self.stamp
+            link.decoder.expect(
+                Stamp(len(order.arms), stamp.epoch, 0, link.incarnation, stamp.bandit)
+            )
         peer.incarnation = link.incarnation
-        self.gossip.met(peer, frame.greeting, frame.stamp.round, now)
+        self.gossip.met(peer, frame.greeting, frame.stamp.round)
         peer.met = True
         self.greetings[link.number] = frame
 
@@ -177,8 +187,8 @@ class Talk:
             self.links.refuse(link, "arms", sentence)
             return []
         fields, homeless = frame.fields, []
-        if values is not None:
-            strange = self.strange[link.number]
+        strange = self.strange.get(link.number)
+        if values is not None and strange is not None:
             homeless = strange.pulled(values, strange.arms)
             if homeless:
                 left = strange.left(values, fields)
@@ -212,8 +222,8 @@ def _peer_of(link: Peer) -> Peer:
 Say = Callable[[str, bytes], None]
 
 
-class Talks:
-    """All talks of one agent; in place of one bandit's `Gossip`.
+class Sessions:
+    """The sessions of one agent, by the number of the bandit.
 
     Parameters
     ----------
@@ -229,10 +239,10 @@ class Talks:
         self, bandits: Bandits, terms: Callable[[BanditConfig, Replica], Terms], links: Links
     ) -> None:
         self.bandits, self.terms, self.links = bandits, terms, links
-        self.entries = None
-        self.next_tick = -math.inf
-        self.talks: dict[int, Talk] = {}
-        self.awake: dict[int, Talk] = {}
+        self._next_round = self._not_before = -math.inf
+        self.sessions: dict[int, Session] = {}
+        self._waiting: dict[int, Gossip] = {}  # of synchronous bandits
+        self.awake: dict[int, Session] = {}
         self._revoked: frozenset[int] = frozenset()
         self.begun: Callable[[Gossip], None] = lambda _: None
         self._unsent: dict[str, list[bytes]] = {}
@@ -243,100 +253,103 @@ class Talks:
     # Declarations
 
     def take(self, declared: Iterable[BanditConfig]) -> None:
-        """Talk about these bandits from now on, about each with the arms that its replica has."""
+        """Have a session about each of these bandits, with the arms that its replica has."""
         for bandit in declared:
-            talk = self.talks.get(bandit.number)
+            session = self.sessions.get(bandit.number)
             replica = self.bandits.replicas[bandit.number]
-            if talk is not None and talk.arms == list(replica.arms):
-                talk.bandit, gossip = bandit, talk.gossip
+            if session is not None and session.arms == list(replica.arms):
+                session.bandit, gossip = bandit, session.gossip
                 # Never less while it runs: neighbours may not have heard of a lower rate yet.
-                rate = max(gossip.declared_rate, bandit.settings.max_pulls_per_second)
+                rate = max(gossip.declared_rate, bandit.most_pulls)
                 gossip.declared_rate = rate
                 self.begun(gossip)
                 continue
             self._begin(bandit, replica)
 
-    def _begin(self, bandit: BanditConfig, replica: Replica) -> Talk:
+    def _begin(self, bandit: BanditConfig, replica: Replica) -> Session:
         replica.relink(self.peers)
         terms = self.terms(bandit, replica)
-        talk = Talk(bandit, replica, terms, self.links, self.peers.values(), self._say)
-        if bandit.number in self.talks:
-            before = self.talks[bandit.number]
-            talk.gossip.go_on_from(before.gossip)
-            talk.spared = {arm: end for arm, end in before.spared.items() if arm in replica.arms}
-        self.begun(talk.gossip)
-        talk.gossip.revoke(self._revoked)
-        self.talks[bandit.number] = self.awake[bandit.number] = talk
-        self._greet(talk, ask=True)
-        return talk
+        session = Session(bandit, replica, terms, self.links, self.peers.values(), self._say)
+        if bandit.number in self.sessions:
+            before = self.sessions[bandit.number]
+            session.gossip.go_on_from(before.gossip)
+            session.spared = {arm: end for arm, end in before.spared.items() if arm in replica.arms}
+        self.begun(session.gossip)
+        session.gossip.revoke(self._revoked)
+        self.sessions[bandit.number] = session
+        if bandit.is_synchronous:
+            self._waiting[bandit.number] = session.gossip
+        self.wake(bandit.number)
+        self._greet(session, ask=True)
+        return session
 
-    def _greet(self, talk: Talk, *, ask: bool) -> None:
+    def _greet(self, session: Session, *, ask: bool) -> None:
         for peer in self.links.peers.values():
             if peer.met:
-                self.links.send(peer, talk.greeting(peer, ask=ask), peer.last_heard)
+                self.links.send(peer, session.greeting(peer, ask=ask), peer.last_heard)
 
     # Links
 
     def take_in(self, peer: Peer) -> None:
         """Go on with one more neighbour."""
-        for talk in self.talks.values():
-            talk.gossip.take_in(_peer_of(peer))
+        for session in self.sessions.values():
+            session.gossip.take_in(_peer_of(peer))
         self.peers[peer.number] = peer
 
     def let_go(self, numbers: Collection[int]) -> None:
         """Go on without some neighbours."""
-        for talk in self.talks.values():
-            talk.let_go(numbers)
+        for session in self.sessions.values():
+            session.let_go(numbers)
         for number in numbers:
             self.peers.pop(number, None)
         self._greetings.let_go(numbers)
         for key in [key for key in self._next_places if key[1] in numbers]:
             del self._next_places[key]
 
-    def met(self, peer: Peer, hello: object, rounds: int, now: float) -> None:
+    def met(self, peer: Peer, now: float) -> None:
         """Greet about all bandits, once HELLO was said."""
-        del hello, rounds
-        greetings = [talk.greeting(peer, ask=False) for talk in self.talks.values()]
+        greetings = [session.greeting(peer, ask=False) for session in self.sessions.values()]
         self.links.send(peer, b"".join(greetings), now)
 
     def down(self, peer: Peer, reason: str) -> None:
         """Note that a link went down."""
-        for talk in self.talks.values():
-            talk.down(peer, reason)
+        for session in self.sessions.values():
+            session.down(peer, reason)
         self._greetings.down(peer.number)
 
     def greeted(self, link: Peer, frame: BanditFrame, now: float) -> None:
         """Compare what a neighbour has; talk about it where both have the same."""
         number, greeting = frame.stamp.bandit, frame.greeting
-        talk = self.talks.get(number)
-        if talk is not None and self._is_again(link, talk, frame):
+        session = self.sessions.get(number)
+        if session is not None and self._is_again(link, session, frame):
             return
         if not self._is_due(link, frame, now):
             return
         try:
-            if talk is None:
+            if session is None:
                 self._require_free(link, number, greeting)
                 return
-            self._require_same(link, talk, greeting)
-            talk = self._with_arms(link, talk, unpack_arms(greeting.arms))
-            talk.met(link, frame, now)
+            self._require_same(link, session, greeting)
+            session = self._with_arms(link, session, unpack_arms(greeting.arms))
+            session.met(link, frame, now)
         except InputError as error:
             self.links.refuse(link, "bandit", str(error))
-            if talk is not None:
-                talk.down(link, str(error))
+            if session is not None:
+                session.down(link, str(error))
             return
-        self.awake[number] = talk
+        self.wake(number)
         if greeting.ask:
-            self.links.send(link, talk.greeting(link, ask=False), now)
+            self.links.send(link, session.greeting(link, ask=False), now)
+        self._flush(now)
 
-    def _is_again(self, link: Peer, talk: Talk, frame: BanditFrame) -> bool:
+    def _is_again(self, link: Peer, session: Session, frame: BanditFrame) -> bool:
         """Return whether a greeting is the last one, and no other came since."""
-        key = talk.bandit.number, link.number
-        return key not in self._greetings.late and talk.greetings.get(link.number) == frame
+        key = session.bandit.number, link.number
+        return key not in self._greetings.late and session.greetings.get(link.number) == frame
 
     def _is_due(self, link: Peer, frame: BanditFrame, now: float) -> bool:
         """Return whether to work on a greeting; of too many, the last is kept for later."""
-        greetings, is_known = self._greetings, frame.stamp.bandit in self.talks
+        greetings, is_known = self._greetings, frame.stamp.bandit in self.sessions
         key = frame.stamp.bandit if is_known else 0, link.number
         if greetings.is_due(key, now):
             return True
@@ -348,15 +361,15 @@ class Talks:
 
     def _require_free(self, link: Peer, number: int, greeting: Greeting) -> None:
         """Say where a name stands for another number here; what is not known here is no mistake."""
-        for talk in self.talks.values():
-            if talk.bandit.name == greeting.name:
+        for session in self.sessions.values():
+            if session.bandit.name == greeting.name:
                 raise InputError(
                     f"{link.name} has bandit {greeting.name} under the number {number}, and here "
-                    f"it has {talk.bandit.number}; state one number for it on all nodes"
+                    f"it has {session.bandit.number}; state one number for it on all nodes"
                 )
 
-    def _require_same(self, link: Peer, talk: Talk, greeting: Greeting) -> None:
-        bandit = talk.bandit
+    def _require_same(self, link: Peer, session: Session, greeting: Greeting) -> None:
+        bandit = session.bandit
         if greeting.name != bandit.name:
             raise InputError(
                 f"{link.name} has bandit {bandit.number} under the name {greeting.name!r}, and "
@@ -367,124 +380,163 @@ class Talks:
                 f"{link.name} has other settings of bandit {bandit.name}; compare its policy, "
                 "rewards, half_life and features on both nodes"
             )
+        if not bandit.can_widen and unpack_arms(greeting.arms) != list(session.replica.arms):
+            raise InputError(
+                f"{link.name} has other arms of bandit {bandit.name}, or another order; with "
+                f"policy {bandit.policy} they must be the same on all nodes"
+            )
 
-    def _with_arms(self, link: Peer, talk: Talk, theirs: list[int]) -> Talk:
-        """Return the talk with places for some arms that only a neighbour has, and one for all."""
-        replica = talk.replica
+    def _with_arms(self, link: Peer, session: Session, theirs: list[int]) -> Session:
+        """Return the session with places for some arms that only a neighbour has."""
+        replica = session.replica
         if len(set(theirs)) < len(theirs):
-            raise InputError(f"{link.name} has an arm of {talk.bandit.name} twice")
+            raise InputError(f"{link.name} has an arm of {session.bandit.name} twice")
         known = {*replica.arms, *replica.purged, PURGED}
         fresh = [arm for arm in theirs if arm not in known]
         taken = fresh[: room_for(replica, MOST_LISTED)]
         if (len(taken) < len(fresh) or PURGED in theirs) and PURGED not in replica.arms:
             taken.append(PURGED)
-        return self._add(talk, taken) if taken else talk
+        return self._add(session, taken) if taken else session
 
-    def _add(self, talk: Talk, arms: Iterable[int]) -> Talk:
-        known = talk.replica.declared
-        assert known is not None  # noqa: S101  it is a declared bandit
-        talk.replica.declare(Declared(known.name, known.shared, dict.fromkeys(arms, "")))
-        return self._begin(talk.bandit, talk.replica)
+    def _add(self, session: Session, arms: Iterable[int]) -> Session:
+        known = session.replica.declared
+        session.replica.declare(Declared(known.name, known.shared, dict.fromkeys(arms, "")))
+        return self._begin(session.bandit, session.replica)
 
     def _make_room(
-        self, link: Peer, talk: Talk, arms: list[int], values: Vector, now: float
+        self, link: Peer, session: Session, arms: list[int], values: Vector, now: float
     ) -> None:
         """Give places to arms of whose pulls a message tells; where none is free, of such without.
 
         Where it tells of more than there are places for, all of it is left out, and it is of no use
         to take these from each other.
         """
-        number, replica = talk.bandit.number, self.bandits.replicas[talk.bandit.number]
+        number, replica = session.bandit.number, self.bandits.replicas[session.bandit.number]
         if now < self._next_places.get((number, link.number), now):
             return  # it comes again
         self._next_places[number, link.number] = now + PLACE_SECONDS
         taken = arms[: room_for(replica, MOST_UNNAMED)]
         if taken:
-            talk.spared |= dict.fromkeys(taken, now + PLACE_SECONDS)
-            self._add(talk, taken)
+            session.spared |= dict.fromkeys(taken, now + PLACE_SECONDS)
+            self._add(session, taken)
             return
-        idle, strange = idle_arms(replica), talk.strange[link.number]
-        kept = {arm for arm, end in talk.spared.items() if now < end}
+        idle, strange = idle_arms(replica), session.strange[link.number]
+        kept = {arm for arm, end in session.spared.items() if now < end}
         kept |= set(strange.pulled(values, [arm for arm in idle if arm in strange.order.arms]))
         others = dict(zip([arm for arm in idle if arm not in kept], arms, strict=False))
         if others:
             replica.replace(others)
-            talk.spared |= dict.fromkeys(others.values(), now + PLACE_SECONDS)
-            self._begin(talk.bandit, replica)
+            session.spared |= dict.fromkeys(others.values(), now + PLACE_SECONDS)
+            self._begin(session.bandit, replica)
         else:
-            told = f"pulls of {len(arms)} arms of {talk.bandit.name} that nobody declared here"
+            told = f"pulls of {len(arms)} arms of {session.bandit.name} that nobody declared here"
             self.links.refuse(link, "arms", f"{told}, and there is no place for more")
 
     def heard(self, link: Peer, frame: DataFrame, now: float) -> None:
-        """Hand a message to the talk that it belongs to."""
-        talk = self.talks.get(frame.stamp.bandit)
-        if talk is None:
+        """Hand a message to the session that it belongs to."""
+        session = self.sessions.get(frame.stamp.bandit)
+        if session is None:
             self.links.refuse(link, "bandit", f"a message about bandit {frame.stamp.bandit}")
             return
         if (frame.stamp.bandit, link.number) in self._greetings.late:
             link.frames["stale"] += 1  # its arms are those of a greeting that is not read yet
             return
-        self.awake[frame.stamp.bandit] = talk
-        homeless = talk.heard(link, frame, now)
+        self.wake(frame.stamp.bandit)
+        homeless = session.heard(link, frame, now)
         if homeless and frame.values is not None:
-            self._make_room(link, talk, homeless, frame.values, now)
+            self._make_room(link, session, homeless, frame.values, now)
 
     def revoke(self, authors: frozenset[int]) -> None:
         """Believe nothing of some authors any more."""
         self._revoked = authors
-        for number, talk in self.talks.items():
-            talk.gossip.revoke(authors)
-            self.awake[number] = talk
+        for number, session in self.sessions.items():
+            session.gossip.revoke(authors)
+            self.wake(number)
 
     # Rounds
 
     def wake(self, number: int) -> None:
-        """Look at a bandit in the next round: something was observed."""
-        if number in self.talks:
-            self.awake[number] = self.talks[number]
+        """Look at a bandit when rounds end next: there is something to do."""
+        if number in self.sessions and number not in self._waiting:
+            self.awake[number] = self.sessions[number]
 
     def age(self, now: float) -> None:
         """Wake those by whose clock pulls count less by now."""
-        for number, talk in self.talks.items():
-            if talk.gossip.has_aged(now):
-                self.awake[number] = talk
+        for number, session in self.sessions.items():
+            if session.gossip.has_aged(now):
+                self.wake(number)
 
     def telling(self) -> Callable[[], bool]:
         """Return what says whether linked neighbours were told all that is known by now."""
-        told = {number: talk.gossip.telling() for number, talk in self.talks.items()}
-        return lambda: all(number not in self.awake or are() for number, are in told.items())
+        told = {number: session.gossip.telling() for number, session in self.sessions.items()}
+        return lambda: all(
+            are()
+            for number, are in told.items()
+            if number in self.awake or number in self._waiting
+        )
 
-    def tick(self, now: float, gone: Collection[int] = ()) -> None:
-        """End the rounds of all bandits with news, write that at once, and send what is told.
+    @property
+    def any_waits(self) -> bool:
+        """Whether a bandit's rounds wait for all neighbours."""
+        return bool(self._waiting)
 
-        What cannot be written is not sent either: neighbours say theirs again, since it was not
+    @property
+    def next_tick(self) -> float:
+        """The time of the next `tick` that has something to do."""
+        due = min((gossip.next_tick for gossip in self._waiting.values()), default=math.inf)
+        return max(self._not_before, min(self._next_round, due))
+
+    def tick(self, now: float, gone: set[int]) -> None:
+        """End the rounds of all bandits with news, write that at once, and send what is new.
+
+        Neighbours that have `gone` are let go of where rounds end by the clock, and taken out.
+        What cannot be written is not sent either: neighbours send theirs again, since it was not
         acknowledged, and so does this agent.
         """
-        self.next_tick = max(self.next_tick + self.links.period, now + 0.5 * self.links.period)
-        self._unsent = {}
+        try:
+            self._greet_late(now)
+            if now >= self._next_round:
+                period = self.links.period
+                self._next_round = max(self._next_round + period, now + 0.5 * period)
+                self._end_rounds(now, gone)
+                self._flush(now)
+            for gossip in self._waiting.values():
+                if gossip.next_tick <= now:
+                    # By itself: what it says is said once, so it must be on disk before.
+                    gossip.tick(now)
+                    self._flush(now)
+        except DiskError:
+            self._unsent.clear()
+            self._not_before = now + RETRY_SECONDS
+            raise
+
+    def _greet_late(self, now: float) -> None:
         for key, frame in list(self._greetings.late.items()):
             try:
                 self.greeted(self.peers[key[1]], frame, now)
             except DiskError:
                 self._greetings.late[key] = frame
                 raise
+
+    def _end_rounds(self, now: float, gone: set[int]) -> None:
         with self.bandits.journal.together():
-            for talk in list(self.awake.values()):
-                talk.gossip.tick(now, gone)
+            for session in list(self.awake.values()):
+                session.gossip.tick(now, gone)
             if gone:
                 self.let_go(gone)  # of the others nothing is waiting
-        for number, talk in list(self.awake.items()):
-            if talk.greets_again:
-                talk.greets_again = False
-                self._greet(talk, ask=True)
-            elif talk.gossip.idle:
+                gone.clear()
+        for number, session in list(self.awake.items()):
+            if session.greets_again:
+                session.greets_again = False
+                self._greet(session, ask=True)
+            elif session.gossip.idle:
                 del self.awake[number]
-        self._flush(now)
 
     def _say(self, peer: str, data: bytes) -> None:
         self._unsent.setdefault(peer, []).append(data)
 
     def _flush(self, now: float) -> None:
+        """Send what was said; a tick calls it once its rounds are on disk."""
         unsent, self._unsent = self._unsent, {}
         for name, frames in unsent.items():
             self.links.send(self.links.peers[name], b"".join(frames), now)

@@ -1,16 +1,15 @@
-"""The service of an agent with several bandits: one `ApplicationService` each, and all together."""
+"""What an agent answers applications: for each bandit a `ServedBandit`, and all together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
-from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
@@ -25,50 +24,63 @@ from coopbandits.fleet.service import (
     UnknownBanditError,
     UnknownTicketError,
 )
-from coopbandits.fleet.service.application import ApplicationService, Waiting, unready
-from coopbandits.fleet.service.bandits import bandit_metrics
+from coopbandits.fleet.service.bandit import DRAINING, ServedBandit
+from coopbandits.fleet.service.bandits import bandit_metrics, bandit_state
 from coopbandits.fleet.service.ruling import adopt, ruling, state_of
 from coopbandits.page.state import AgentState
 
 
-class ManyService:
-    """Implements `Service` for an agent with several bandits.
+class Waiting(Protocol):
+    """What stores events while others are gathered."""
 
-    What is asked without naming one is answered where there is one only.
+    def wait(self, then: Stored) -> None:
+        """Call `then` once all events so far are on disk, or with the reason why not."""
+
+
+class ServedAgent:
+    """Implements `Service` for one agent.
+
+    What is asked without naming a bandit is answered where there is one only.
 
     Parameters
     ----------
     config : NodeConfig
-        The agent's configuration.
-    node : ManyNode
-        The agent's protocol.
+        Its configuration.
+    node : Node
+        Its protocol.
     words : callable
         Returns 64 random bits.
+
+    Attributes
+    ----------
+    failure : str
+        Why the agent serves no more; "" while it does.
+    draining : bool
+        Whether the agent is about to stop.
+    ready_neighbors : int
+        How many neighbours must be linked for the agent to be ready.
+    committer : Waiting or None
+        Stores events while others are gathered.
     """
 
-    def __init__(self, config: NodeConfig, node: ManyNode, words: Callable[[], int]) -> None:
+    def __init__(self, config: NodeConfig, node: Node, words: Callable[[], int]) -> None:
         self.config, self.node, self.words = config, node, words
-        self.services: dict[int, ApplicationService] = {}
-        self._committer: Waiting | None = None
-        self._failure, self._draining = "", False
-        self._ready_neighbors = config.ready_neighbors
-        self.take([talk.bandit for talk in node.talks.talks.values()])
+        self.services: dict[int, ServedBandit] = {}
+        self.committer: Waiting | None = None
+        self.failure, self.draining = "", False
+        self.ready_neighbors = config.ready_neighbors
+        self.take(session.bandit for session in node.sessions.sessions.values())
 
     def take(self, bandits: Iterable[BanditConfig]) -> None:
-        """Go by these declarations from now on."""
+        """Use these declarations from now on."""
         for bandit in bandits:
-            service = self.services.get(bandit.number)
-            if service is None:
-                service = ApplicationService(self.config, self.node, self.words, bandit)
-                service.committer, service.failure = self._committer, self._failure
-                service.listed = partial(self._listed, service)
-                service.draining, service.ready_neighbors = self._draining, self._ready_neighbors
-                self.services[bandit.number] = service
+            if bandit.number in self.services:
+                self.services[bandit.number].take(bandit)
             else:
-                service.take(bandit)
+                self.services[bandit.number] = ServedBandit(self, bandit)
 
     def renew_tokens(self, tokens: Mapping[str, str]) -> None:
-        """Go by what token files hold by now; retired bandits keep their tokens."""
+        """Use what token files hold by now; retired bandits keep their tokens."""
         for service in self._live():
             service.token = tokens.get(service.declared.name)
 
@@ -78,51 +90,7 @@ class ManyService:
         live = self._live()
         return live[0].token if len(live) == 1 else None
 
-    @property
-    def committer(self) -> Waiting | None:
-        """What stores events while others are gathered."""
-        return self._committer
-
-    @committer.setter
-    def committer(self, committer: Waiting) -> None:
-        self._committer = committer
-        for service in self.services.values():
-            service.committer = committer
-
-    @property
-    def failure(self) -> str:
-        """Why the agent serves no more."""
-        return self._failure
-
-    @failure.setter
-    def failure(self, reason: str) -> None:
-        self._failure = reason
-        for service in self.services.values():
-            service.failure = reason
-
-    @property
-    def draining(self) -> bool:
-        """Whether the agent is about to stop."""
-        return self._draining
-
-    @draining.setter
-    def draining(self, draining: bool) -> None:
-        self._draining = draining
-        for service in self.services.values():
-            service.draining = draining
-
-    @property
-    def ready_neighbors(self) -> int:
-        """How many neighbours must be linked for the agent to be ready."""
-        return self._ready_neighbors
-
-    @ready_neighbors.setter
-    def ready_neighbors(self, needed: int) -> None:
-        self._ready_neighbors = needed
-        for service in self.services.values():
-            service.ready_neighbors = needed
-
-    def bandit(self, name: str) -> ApplicationService:
+    def bandit(self, name: str) -> ServedBandit:
         """Return the service of one bandit."""
         for service in self.services.values():
             if service.declared.name == name:
@@ -132,13 +100,12 @@ class ManyService:
 
     def bandits(self) -> list[BanditState]:
         """Return all bandits, the retired ones last."""
-        found = [state for service in self.services.values() for state in service.bandits()]
-        return sorted(found, key=lambda state: state.retired)
+        return sorted(map(bandit_state, self.services.values()), key=lambda state: state.retired)
 
-    def _live(self) -> list[ApplicationService]:
+    def _live(self) -> list[ServedBandit]:
         return [service for service in self.services.values() if service.declared.arms]
 
-    def _only(self) -> ApplicationService:
+    def _only(self) -> ServedBandit:
         live = self._live()
         if len(live) != 1:
             names = [service.declared.name for service in live][:10]
@@ -166,7 +133,7 @@ class ManyService:
                 raise
         return owner.observe(ticket, reward)
 
-    def _retired_owner(self, ticket: str) -> ApplicationService | None:
+    def _retired_owner(self, ticket: str) -> ServedBandit | None:
         """Return the retired bandit that handed out a ticket: every bandit has other tickets."""
         for service in self.services.values():
             if not service.declared.arms:
@@ -177,10 +144,10 @@ class ManyService:
 
     def stored(self, then: Stored) -> None:
         """Call `then` once all that was chosen and observed so far is on disk."""
-        if self._committer is None:
+        if self.committer is None:
             then(None)
         else:
-            self._committer.wait(then)
+            self.committer.wait(then)
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm where there is one bandit only."""
@@ -197,25 +164,24 @@ class ManyService:
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data."""
-        node, services = self.node, self.services.values()  # late rewards count, too
+        node = self.node
         return {
             "id": self.config.id,
             "cluster": self.config.cluster.name,
-            "mode": "robust",
             "round": node.bandits.rounds,
             "incarnation": node.settings.incarnation,
             "links": {
                 name: "up" if peer.met else f"down: {peer.reason or 'no HELLO yet'}"
                 for name, peer in node.peers.items()
             },
-            "open_tickets": sum(len(each.replica.tickets.open) for each in services),
-            "rewards": sum(int(each.replica.own_counts.sum()) for each in services),
+            "open_tickets": node.bandits.open_tickets,
+            "rewards": node.bandits.rewards,
             "refused_frames": dict(node.refusals),
             "refused_strangers": node.strangers,
             "journal_bytes": node.bandits.journal.size,
             "trouble": node.trouble,
             "document": state_of(node),
-            "bandits": {state.name: state._asdict() for state in self.bandits()},
+            "bandits": {each.declared.name: each.health() for each in self.services.values()},
         }
 
     def ruling(self) -> dict[str, Any]:
@@ -224,7 +190,7 @@ class ManyService:
 
     def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
         """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
-        return adopt(self.node, signed, self._failure)
+        return adopt(self.node, signed, self.failure)
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows of the first bandit, with what happened after an event."""
@@ -233,18 +199,28 @@ class ManyService:
             raise UnavailableError("this agent has no bandit yet")
         return live[0].state(since)
 
-    def _listed(self, shown: ApplicationService) -> list[str]:
-        """Return the names of all that choose, that of one first."""
+    def listed(self, shown: ServedBandit) -> list[str]:
+        """Return the names of all bandits that choose, that of one first."""
         others = [each for each in self._live() if each is not shown]
         return [each.declared.name for each in (shown, *others)]
 
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
-        if self.node.bandits.journal.read_only and not self._failure:
+        if self.node.bandits.journal.read_only and not self.failure:
             return f"{self.node.trouble}; until it can, choices come without tickets"
+        return self.failure or self.node.trouble or self._unready()
+
+    def _unready(self) -> str | None:
+        """Return why an agent in which nothing is wrong shall not be asked, if so."""
+        if self.draining:
+            return DRAINING
         peers, needed = self.node.peers.values(), self.ready_neighbors
-        why = unready(peers, needed, draining=self.draining)
-        return self._failure or self.node.trouble or why
+        linked = sum(peer.met for peer in peers)
+        if linked < needed:
+            return (
+                f"{linked} of {len(peers)} neighbours are linked, and ready_neighbors is {needed}"
+            )
+        return None
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics, under a bounded number of labels."""
