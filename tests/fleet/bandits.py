@@ -75,17 +75,20 @@ class Many(World):
         """Let an application choose and hand in a reward; return the arm."""
         service = self.of(agent).bandit(name)
         choice = service.choose()
+        self.shells[agent].settle()
         self.reward(agent, name, choice.ticket, reward)
         return choice.arm
 
     def reward(self, agent: int, name: str, ticket: str, reward: float) -> None:
         """Hand in a reward, and remember that it was acknowledged."""
         receipt = self.of(agent).bandit(name).observe(ticket, reward)
+        self.shells[agent].settle()
         self.counts[name, receipt.arm] += 1
 
     def take(self, agent: int, declared: Mapping[str, BanditConfig]) -> None:
         """Have a running agent take other declarations, which its file says from then on."""
         take(self.of(agent), declared)
+        self.shells[agent].settle()
         self.declared[agent] = dict(declared)
 
     def steps(self, number: int) -> None:

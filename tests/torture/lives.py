@@ -96,7 +96,7 @@ class Lives:
             self.stage.plan(late, self._tick, actor, life, actor.armed)
             return
         self.stage.trace.note(self.stage.time, "tick", actor.index, actor.process.replica.rounds)
-        self.act(actor, actor.process.node.tick)
+        self.act(actor, actor.process.shell.tick)
 
     def _beat(self, actor: Actor) -> None:
         process = actor.process

@@ -59,7 +59,7 @@ class Operator:
         process, life = actor.process, actor.life
         assert process is not None
         try:
-            process.node.adopt(self.signed[version])
+            process.node.adopt(self.signed[version], process.clock())
         except DiskError:
             return
         except InputError as error:

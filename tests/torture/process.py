@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -21,7 +20,7 @@ from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_members
-from coopbandits.fleet.process.commit import GroupCommit, Outbox
+from coopbandits.fleet.process.commit import GroupCommit
 from coopbandits.fleet.process.declare import (
     Declarations,
     make_node,
@@ -30,6 +29,7 @@ from coopbandits.fleet.process.declare import (
 )
 from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.runtime import JUMP
+from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.process.worker import Done
 from coopbandits.fleet.service import Choice, Receipt, UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
@@ -180,21 +180,19 @@ class Process:
 
     def connect(self, wire: Wire, later: Later, revoked: Callable[[], frozenset[str]]) -> None:
         """Put the protocol and the service on top of the opened journal."""
-        self.outbox = Outbox(wire)
-        notary = virtual_notary(self.config)
-        node = make_node(self.config, self.bandits, self.outbox, self.clock, number, notary)
-        node.settings = replace(node.settings, revoked=VirtualRevoked(revoked))
-        node.revoke()
-        self.node, self.service = node, ServedAgent(self.config, node, self.words)
+        notary, listed = virtual_notary(self.config), VirtualRevoked(revoked)
+        self.node = make_node(self.config, self.bandits, notary, self.clock(), number)
+        self.node.revoke(listed.names, self.clock())
         if self.config.auto:
-            links = cast("OpenTransport", wire)
-            self.node.members = make_members(self.config, self.node, links, self.words)
+            self.node.members = make_members(
+                self.config, self.node, self.words, lambda: cast("OpenTransport", wire).address.port
+            )
+        self.shell = Shell(self.node, wire, self.clock, listed, notary)
+        self.service = ServedAgent(self.config, self.node, self.words, self.clock, self.shell.wait)
         journal = self.journal
         journal.long_bytes, journal.long_growth = LONG_BYTES, 1
-        self.commit: GroupCommit | None = None
         if self.config.durability == "power":
-            worker = VirtualWorker(self.files, later, 0.0)
-            self.commit = GroupCommit(journal, self.outbox, worker, _escape)
+            GroupCommit(self.shell, VirtualWorker(self.files, later, 0.0), _escape)
         else:
             BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
 
@@ -215,6 +213,7 @@ class Process:
         """Go by other declarations, unless the disk is full; then the next start does."""
         with contextlib.suppress(UnavailableError):
             take(self.service, declared)
+        self.shell.settle()
 
     # What checks look at
 
@@ -255,10 +254,7 @@ class Process:
 
     def answer(self, told: Callable[[bool], None]) -> None:
         """Tell whether all that was asked so far may be acknowledged, once that is certain."""
-        if self.commit is None:
-            told(True)
-        else:
-            self.commit.wait(lambda error: told(error is None))
+        self.shell.wait(lambda error: told(error is None))
 
     @property
     def replicas(self) -> Mapping[int, Replica]:
@@ -297,7 +293,7 @@ class Process:
     def beat(self) -> None:
         """Do what the runtime does once a second."""
         self.clock.follow()
-        self.node.beat()
+        self.shell.beat()
 
     def watch(self) -> None:
         """Look for the journal where it was."""

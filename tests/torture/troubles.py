@@ -191,7 +191,7 @@ def _drain(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     process = actor.process
     if process is not None:
         actor.down_for = trouble.length
-        stage.lives.act(actor, process.node.leave)
+        stage.lives.act(actor, process.shell.leave)
         stage.lives.later(actor, SECOND // 20, lambda: stage.lives.die(actor, power=False))
 
 

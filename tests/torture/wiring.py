@@ -83,7 +83,7 @@ class Wiring:
             if self._is_liar(here):
                 self.stage.lies.link_up(name(there))
             elif (process := self.stage.actors[here].process) is not None:
-                self.stage.lives.act(self.stage.actors[here], process.node.link_up, name(there))
+                self.stage.lives.act(self.stage.actors[here], process.shell.link_up, name(there))
 
     def dial_all(self, actor: Actor) -> None:
         """Let an agent that has started be dialled."""
@@ -110,9 +110,8 @@ class Wiring:
             if self._is_liar(here):
                 self.stage.lies.link_down(name(there), reason)
             elif (process := self.stage.actors[here].process) is not None:
-                process.outbox.forget(name(there))
                 actor = self.stage.actors[here]
-                self.stage.lives.act(actor, process.node.link_down, name(there), reason)
+                self.stage.lives.act(actor, process.shell.link_down, name(there), reason)
         self.after_close(link)
 
     def after_close(self, link: Link) -> None:
@@ -168,4 +167,4 @@ class Wiring:
         if actor is None:
             self.stage.lies.received(sender, data)
         elif actor.process is not None:
-            self.stage.lives.act(actor, actor.process.node.received, sender, data)
+            self.stage.lives.act(actor, actor.process.shell.received, sender, data)

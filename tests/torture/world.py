@@ -19,8 +19,11 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import DocumentConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.identity.notary import Notary
+from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.process.assemble import make_notary
 from coopbandits.fleet.process.declare import make_node, open_bandits
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
+from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import MemoryDisk
@@ -57,6 +60,7 @@ class World:
         self.document = document or DocumentConfig()
         self.disks = [MemoryDisk(durability=durability) for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
+        self.shells: list[Shell] = [None for _ in graph]  # type: ignore[misc]  # made by `restart`
         self.up: set[tuple[int, int]] = set()
         self.cut: set[tuple[int, int]] = set()
         self.queue: deque[tuple[int, int, bytes]] = deque()
@@ -107,8 +111,11 @@ class World:
         self.starts += 1  # a nonce need only be new
         words = chain([self.identity_words[agent]], count(1000 * self.starts))
         bandits = open_bandits(config, self.disks[agent], self._clock, words.__next__, number)
-        wire, notary = self._wire(agent), self._notary(config)
-        self.nodes[agent] = make_node(config, bandits, wire, self._clock, number, notary)
+        notary, revoked = self._notary(config), Revoked(config.revoked)
+        node = make_node(config, bandits, notary, self.now, number)
+        node.revoke(revoked.names, self.now)
+        self.nodes[agent] = node
+        self.shells[agent] = Shell(node, self._wire(agent), self._clock, revoked, notary)
 
     def _clock(self) -> float:
         return self.now
@@ -119,14 +126,14 @@ class World:
             lambda peer, reason: self.broken.append((agent, number(peer), reason)),
         )
 
-    def _notary(self, config: NodeConfig) -> Notary | None:
+    def _notary(self, config: NodeConfig) -> Notary:
         """Return what signs: with the agent's certificate where there are any."""
-        return virtual_notary(config) if self.certificates is None else None
+        return virtual_notary(config) if self.certificates is None else make_notary(config)
 
     def service(self, agent: int, words: Callable[[], int]) -> ServedAgent:
         """Return the service of an agent."""
         node = self.node(agent)
-        made = ServedAgent(self.config(agent), node, words)
+        made = ServedAgent(self.config(agent), node, words, self._clock, self.shells[agent].wait)
         node.settings.keeper.join("bandits", RuledBandits(made))
         return made
 
@@ -155,8 +162,8 @@ class World:
             alive = self.nodes[one] is not None and self.nodes[other] is not None
             if alive and edge not in self.cut and (one, other) not in self.up:
                 self.up |= {(one, other), (other, one)}
-                self.node(one).link_up(name(other))
-                self.node(other).link_up(name(one))
+                self.shells[one].link_up(name(other))
+                self.shells[other].link_up(name(one))
 
     def _down(self, one: int, other: int, reason: str) -> None:
         if (one, other) not in self.up:
@@ -164,9 +171,8 @@ class World:
         self.up -= {(one, other), (other, one)}
         self.queue = deque(item for item in self.queue if {item[0], item[1]} != {one, other})
         for here, there in ((one, other), (other, one)):
-            node = self.nodes[here]
-            if node is not None:
-                node.link_down(name(there), reason)
+            if self.nodes[here] is not None:
+                self.shells[here].link_down(name(there), reason)
 
     def post(self, sender: int, receiver: int, data: bytes) -> bool:
         """Put bytes under way."""
@@ -179,7 +185,7 @@ class World:
         """Deliver what is under way, and what that leads to."""
         while self.queue and most:
             sender, receiver, data = self.queue.popleft()
-            self.node(receiver).received(name(sender), data)
+            self.shells[receiver].received(name(sender), data)
             self._break()
             most -= 1
 
@@ -193,10 +199,10 @@ class World:
         self.now += seconds
         self.connect()
         self.deliver(deliver)
-        for node in self.nodes:
+        for node, shell in zip(self.nodes, self.shells, strict=True):
             if node is not None:
-                node.tick()
-                node.beat()
+                shell.tick()
+                shell.beat()
                 self._break()
         self.deliver(deliver)
 
@@ -209,6 +215,7 @@ class World:
         ticket, arm = replica.choose(word, None, self.now)
         replica.observe(ticket, reward)
         node.sessions.wake(self.bandit.number)
+        self.shells[agent].settle()
         self.acknowledged[arm] += reward
         self.acknowledged[len(self.bandit.arms) + arm] += 1.0
         return arm

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import cast
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.process.assemble import make_members
 from coopbandits.fleet.process.declare import make_node, open_bandits
+from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
-from coopbandits.fleet.transport.open import ITSELF, OpenTransport
+from coopbandits.fleet.transport.open import ITSELF
 from tests.torture.notary import virtual_notary
 from tests.torture.overlay.world import CALL_BYTES, RECORD_BYTES
 from tests.torture.words import words_of
@@ -113,6 +114,7 @@ class Party:
         self.todo: deque[Callable[[], None]] = deque()
         self.disks: dict[str, MemoryDisk] = {}
         self.nodes: dict[str, Node] = {}
+        self.shells: dict[str, Shell] = {}
         self.wires: dict[str, Wire] = {}
         self._starts = 0
 
@@ -128,9 +130,12 @@ class Party:
         disk = self.disks.setdefault(name, MemoryDisk())
         words = words_of(self._starts).__next__
         bandits = open_bandits(config, disk, self._clock, words)
-        node = make_node(config, bandits, wire, self._clock, notary=virtual_notary(config))
-        node.members = make_members(config, node, cast("OpenTransport", wire), words)
+        notary, revoked = virtual_notary(config), Revoked(config.revoked)
+        node = make_node(config, bandits, notary, self.now)
+        node.revoke(revoked.names, self.now)
+        node.members = make_members(config, node, words, lambda: PORT)
         self.nodes[name] = node
+        self.shells[name] = Shell(node, wire, self._clock, revoked, notary)
         return node
 
     def _clock(self) -> float:
@@ -144,7 +149,7 @@ class Party:
 
     def leave(self, name: str) -> None:
         """Let a node say goodbye, and end."""
-        self.nodes[name].leave()
+        self.shells[name].leave()
         self.settle()
         del self.nodes[name]
 
@@ -153,14 +158,14 @@ class Party:
     def deliver(self, name: str, peer: str, data: bytes) -> None:
         """Let bytes arrive, if the link is still there."""
         if peer in self.nodes and name in self.wires[peer].links:
-            self.nodes[peer].received(name, data)
+            self.shells[peer].received(name, data)
 
     def part(self, name: str, peer: str, reason: str) -> None:
         """End a link."""
         for here, there in ((name, peer), (peer, name)):
             if here in self.nodes and there in self.wires[here].links:
                 del self.wires[here].links[there]
-                self.nodes[here].link_down(there, reason)
+                self.shells[here].link_down(there, reason)
 
     def connect(
         self, name: str, peer: str, host: str, cause: object, failed: Callable[[str], None]
@@ -173,8 +178,8 @@ class Party:
         else:
             self.bytes_sent += CALL_BYTES
             self.wires[name].links[host], self.wires[host].links[name] = cause, None
-            self.nodes[name].link_up(host)
-            self.nodes[host].link_up(name)
+            self.shells[name].link_up(host)
+            self.shells[host].link_up(name)
 
     def links(self, name: str) -> set[str]:
         """Return the neighbours that a node talks to."""
@@ -193,8 +198,8 @@ class Party:
     def round(self) -> None:
         """Let all end a round."""
         self.now += 1.0 / self.cluster.rounds_per_second
-        for node in list(self.nodes.values()):
-            node.tick()
+        for name in list(self.nodes):
+            self.shells[name].tick()
         self.settle()
 
     def play(self, seconds: int = 1) -> None:
@@ -202,6 +207,6 @@ class Party:
         for _ in range(seconds):
             for _ in range(int(self.cluster.rounds_per_second)):
                 self.round()
-            for node in list(self.nodes.values()):
-                node.beat()
+            for name in list(self.nodes):
+                self.shells[name].beat()
             self.settle()

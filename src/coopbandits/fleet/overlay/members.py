@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
@@ -17,7 +16,8 @@ from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.overlay.actions import Call, Close, Send
 from coopbandits.fleet.overlay.hyparview import HyParView
 from coopbandits.fleet.overlay.messages import Ask, Contact, Goodbye, Message, Refused
-from coopbandits.fleet.transport.open import ITSELF, OpenTransport
+from coopbandits.fleet.protocol.actions import Arrival, DialAgent, LookUpSeeds
+from coopbandits.fleet.transport.open import ITSELF
 
 LOOK_UP_TICKS = 60
 """Names of seeds are looked up once in so many ticks, and more often without neighbours."""
@@ -47,6 +47,9 @@ class Host(Protocol):
 
     def part_from(self, name: str, reason: str) -> None:
         """Close the link to a neighbour, after what was sent over it."""
+
+    def dial(self, action: DialAgent | LookUpSeeds) -> None:
+        """Ask for a call, or for the addresses of seeds."""
 
 
 class Visit(NamedTuple):
@@ -91,8 +94,6 @@ class Members:
         The agent's views.
     host : Host
         Its node.
-    transport : OpenTransport
-        Its links.
     seeds : sequence of Address
         Where others may be; names are looked up.
     place : str
@@ -103,13 +104,13 @@ class Members:
         self,
         view: HyParView,
         host: Host,
-        transport: OpenTransport,
         seeds: Sequence[Address],
         place: Callable[[], str],
     ) -> None:
-        self.view, self.host, self.transport = view, host, transport
+        self.view, self.host = view, host
         self.seeds, self.place = seeds, place
         self._causes: dict[str, object] = {}  # calls, by the ids at the other ends of links
+        self._hosts: dict[str, str] = {}
         self._linked: set[str] = set()
         self._next_look_up = 0
         self._visits = Visits()
@@ -121,12 +122,12 @@ class Members:
         if self.view.time >= self._next_look_up:
             ticks = LOOK_UP_TICKS if self.view.active else LOOK_UP_TICKS_ALONE
             self._next_look_up = self.view.time + ticks
-            self.transport.look_up(self.seeds, self._found)
+            self.host.dial(LookUpSeeds(tuple(self.seeds)))
         self._visits.forget(self.view.time)
         self.view.tick()
         self._carry_out()
 
-    def _found(self, places: list[Address]) -> None:
+    def found(self, places: list[Address]) -> None:
         """Take note of where seeds are; a name server that fails changes nothing."""
         if places:
             chosen = self.view.chance.sample(places, MOST_SEEDS)
@@ -161,9 +162,11 @@ class Members:
         except InputError:  # somebody made it up
             self.view.failed(call)
             return
-        self.transport.call(call.name, address, call, partial(self._failed, call))
+        self.host.dial(DialAgent(call.name, address, call))
 
-    def _failed(self, call: Call, reason: str) -> None:
+    def call_failed(self, call: object, reason: str) -> None:
+        """Note that nobody answered a call, or not as expected."""
+        assert isinstance(call, Call)  # noqa: S101  others are not made here
         log.debug("calling %s at %s: %s", call.name or "a seed", call.address, reason)
         if reason == ITSELF:
             self.view.reached_itself(call)
@@ -171,9 +174,9 @@ class Members:
             self.view.failed(call)
         self._carry_out()
 
-    def link_up(self, name: str) -> None:
+    def link_up(self, name: str, arrival: Arrival) -> None:
         """Take note of a link, over which nothing was said yet."""
-        self._causes[name] = self.transport.cause_of(name)
+        self._causes[name], self._hosts[name] = arrival
 
     def has_called(self, name: str) -> bool:
         """Return whether this agent has called the other end of a link."""
@@ -207,7 +210,7 @@ class Members:
         return refusal
 
     def _address(self, name: str, place: str) -> str:
-        host = Address(self.transport.host_of(name), 1)
+        host = Address(self._hosts[name], 1)
         told = place if not place.startswith(":") else str(host).removesuffix(":1") + place
         return str(parse_address(told))
 
@@ -230,6 +233,7 @@ class Members:
     def link_down(self, name: str) -> None:
         """Take note of a link that is down; one that never was a neighbour's is a failed call."""
         call = self._causes.pop(name)
+        del self._hosts[name]
         if name in self._linked:
             self._linked.remove(name)
             self.view.broken(name)

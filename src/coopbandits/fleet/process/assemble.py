@@ -13,19 +13,14 @@ from coopbandits.fleet.config.eligibility import missing_methods
 from coopbandits.fleet.config.features import LARGEST
 from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.notary import Notary, Signing
-from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.identity.throwaway import ThrowawayNotary
 from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.hyparview import HyParView
 from coopbandits.fleet.overlay.members import Members
-from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.sessions import Terms
 from coopbandits.fleet.protocol.settings import NodeSettings
-from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.replica import Replica
-from coopbandits.fleet.transport import Transport
-from coopbandits.fleet.transport.open import OpenTransport
 
 SPARE_BYTES = 1 << 16
 """What a message may take besides its values."""
@@ -121,28 +116,20 @@ def node_settings(
         max_message_bytes=SPARE_BYTES,
         signing_interval=signing_interval(cluster),
         number_of=number,
-        revoked=Revoked(config.revoked),
         keeper=keeper,
     )
 
 
-def make_keeper(config: NodeConfig, journal: Journal, transport: Transport) -> Keeper:
-    """Return what keeps the cluster's document."""
-    keeper = Keeper(config.cluster.name, config.document.operators, journal)
-    keeper.join("places", Places(config, transport))
-    return keeper
-
-
 def make_members(
-    config: NodeConfig, node: Node, transport: OpenTransport, words: Callable[[], int]
+    config: NodeConfig, node: Node, words: Callable[[], int], port: Callable[[], int]
 ) -> Members:
-    """Return what finds neighbours for a node."""
+    """Return what finds neighbours for a node that listens at a port, known once it does."""
 
     def place() -> str:
-        return str(config.advertise or f":{transport.address.port}")
+        return str(config.advertise or f":{port()}")
 
     view = HyParView(config.id, config.degree, Chance(words))
-    return Members(view, node, transport, config.seeds, place)
+    return Members(view, node, config.seeds, place)
 
 
 def make_notary(config: NodeConfig) -> Notary:

@@ -21,12 +21,11 @@ from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.process.assemble import (
     SPARE_BYTES,
     make_agent,
-    make_keeper,
-    make_notary,
     make_terms,
     node_settings,
     signs,
 )
+from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.sessions import Terms
@@ -39,7 +38,6 @@ from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.journal import Chapter, Journal
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.storage.tickets import Tickets
-from coopbandits.fleet.transport import Transport
 
 Declarations = Mapping[str, BanditConfig]
 
@@ -228,13 +226,11 @@ def all_bandits(config: NodeConfig, bandits: Bandits, declared: Declarations) ->
 def make_node(
     config: NodeConfig,
     bandits: Bandits,
-    transport: Transport,
-    clock: Callable[[], float],
+    notary: Notary,
+    now: float,
     number: Callable[[str], int] = agent_number,
-    notary: Notary | None = None,
 ) -> Node:
     """Return the protocol of an opened agent."""
-    notary = notary or make_notary(config)
 
     def terms(bandit: BanditConfig, replica: Replica) -> Terms:
         own = None
@@ -242,12 +238,14 @@ def make_node(
             own = ArmNotary(notary, signed_form(replica, bandit.number))
         return make_terms(config, bandit, own, number)
 
-    keeper = make_keeper(config, bandits.journal, transport)
-    start = bandits.incarnation or int(clock())
+    keeper = Keeper(config.cluster.name, config.document.operators, bandits.journal)
+    start = bandits.incarnation or int(now)
     settings = node_settings(config, start, number, keeper)
     found = all_bandits(config, bandits, in_force(config, bandits.journal))
     settings = replace(settings, max_message_bytes=room_for(found, bandits))
-    return Node(settings, bandits, found, terms, transport, clock)
+    node = Node(settings, bandits, found, terms, now)
+    keeper.join("places", Places(config, node.move))
+    return node
 
 
 def room_for(found: Iterable[BanditConfig], bandits: Bandits) -> int:

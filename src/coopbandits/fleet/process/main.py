@@ -49,7 +49,9 @@ def make_runtime(config: NodeConfig) -> Runtime:
     credentials.tell = runtime.node.chronicle.note
     if isinstance(transport, OpenTransport):
         node = runtime.node
-        node.members = make_members(config, node, transport, lambda: randbits(64))
+        node.members = make_members(
+            config, node, lambda: randbits(64), lambda: transport.address.port
+        )
     return runtime
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.document.check import node_problems
 from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.keeper import Taker
-from coopbandits.fleet.transport import Transport
 
 
 class Places(Taker):
@@ -18,12 +18,12 @@ class Places(Taker):
     ----------
     config : NodeConfig
         What the agent's own file says.
-    transport : Transport
-        Dials the neighbours.
+    move : callable
+        Has a neighbour dialled at another address.
     """
 
-    def __init__(self, config: NodeConfig, transport: Transport) -> None:
-        self.config, self.transport = config, transport
+    def __init__(self, config: NodeConfig, move: Callable[[str, Address], None]) -> None:
+        self.config, self.move = config, move
 
     def problems(self, document: Document) -> Iterable[str]:
         """Return a sentence for everything that this agent cannot do."""
@@ -32,4 +32,4 @@ class Places(Taker):
     def take(self, document: Document) -> None:
         """Dial neighbours where the document says that they are."""
         for name, place in self.config.neighbors.items():
-            self.transport.move(name, document.members.get(name, place))
+            self.move(name, document.members.get(name, place))

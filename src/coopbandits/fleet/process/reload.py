@@ -99,7 +99,7 @@ class Reload:
         self.drain.seconds = found.drain_seconds
         self.runtime.service.config = found
         self.runtime.service.ready_neighbors = found.ready_neighbors
-        self.runtime.node.settings.revoked.follow(found.revoked)
+        self.runtime.shell.revoked.follow(found.revoked)
 
 
 def require_live(before: NodeConfig, after: NodeConfig) -> None:

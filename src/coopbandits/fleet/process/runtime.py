@@ -13,7 +13,10 @@ from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.document.files import WatchedDocument
-from coopbandits.fleet.process.commit import GroupCommit, Outbox
+from coopbandits.fleet.document.seal import Signed
+from coopbandits.fleet.identity.revoked import Revoked
+from coopbandits.fleet.process.assemble import make_notary
+from coopbandits.fleet.process.commit import GroupCommit
 from coopbandits.fleet.process.declare import (
     Declarations,
     make_node,
@@ -22,6 +25,7 @@ from coopbandits.fleet.process.declare import (
 )
 from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
+from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.process.worker import Thread
 from coopbandits.fleet.protocol.gossip import HalfDoneError
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
@@ -95,15 +99,15 @@ class Runtime:
     ) -> None:
         self.clock, self.id = SteadyClock(), config.id
         self.disk, self.transport = disk, transport
-        self.outbox = Outbox(transport)
-        waits = disk.durability == "power"  # then events share a sync, and messages wait for it
-        wire = self.outbox if waits else transport
         bandits = open_bandits(config, disk, self.clock, words, stepwise=True)
         tell_opening(bandits.journal)
-        self.node = make_node(config, bandits, wire, self.clock)
-        self.service = ServedAgent(config, self.node, words)
+        notary, revoked = make_notary(config), Revoked(config.revoked)
+        self.node = make_node(config, bandits, notary, self.clock())
+        self.node.revoke(revoked.names, self.clock())
+        self.shell = Shell(self.node, transport, self.clock, revoked, notary)
+        self.service = ServedAgent(config, self.node, words, self.clock, self.shell.wait)
         self.node.settings.keeper.join("bandits", RuledBandits(self.service))
-        self._watched = WatchedDocument(config.document.file, self.node.adopt)
+        self._watched = WatchedDocument(config.document.file, self._adopt)
         self._thread: Thread | None = None
         self._writer: GroupCommit | BesideRewriter | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -121,6 +125,7 @@ class Runtime:
     def take(self, declared: Declarations) -> None:
         """Go by other declarations of bandits from now on; see `declare.take_file`."""
         take_file(self.service, declared)
+        self.shell.settle()
 
     async def start(self) -> None:
         """Start the transport and the timers."""
@@ -128,8 +133,7 @@ class Runtime:
         self._thread = Thread()
         journal = self.node.bandits.journal
         if self.disk.durability == "power":
-            self._writer = GroupCommit(journal, self.outbox, self._thread, self.fail)
-            self.service.committer = self._writer
+            self._writer = GroupCommit(self.shell, self._thread, self.fail)
         else:
             self._writer = BesideRewriter(journal, self._thread)
         if self.node.reads_at_ticks:
@@ -152,7 +156,7 @@ class Runtime:
             if self._ending is None:
                 if self.node.members is not None:
                     self.node.members.leave()
-                self.node.leave()
+                self.shell.leave()
 
     async def _stop_transport(self) -> None:
         await (self._ending or self.transport.stop())
@@ -185,11 +189,14 @@ class Runtime:
         except Exception as error:
             self.fail(where, error)
 
+    def _adopt(self, signed: Signed) -> bool:
+        return self.node.adopt(signed, self.clock())
+
     # Events of the transport
 
     def link_up(self, peer: str) -> None:
         """Pass on to the node."""
-        self._vital("greeting a neighbour", partial(self.node.link_up, peer))
+        self._vital("greeting a neighbour", partial(self.shell.link_up, peer))
 
     def received(self, peer: str, data: bytes) -> None:
         """Pass on to the node; the next round may have waited for just this message.
@@ -200,24 +207,23 @@ class Runtime:
         if self._ending is not None:
             return
         try:
-            self.node.received(peer, data)
+            self.shell.received(peer, data)
         except HalfDoneError as error:
             self.fail("a round of gossip", error)
             return
         except Exception as error:
-            self._vital("giving up a link", partial(self.node.give_up, peer, error))
+            self._vital("giving up a link", partial(self.shell.give_up, peer, error))
             return
         if self.node.next_tick < self._armed:
-            self._vital("a round of gossip", self.node.tick, self._arm)
+            self._vital("a round of gossip", self.shell.tick, self._arm)
 
     def link_down(self, peer: str, reason: str) -> None:
-        """Pass on to the node; what waits to be sent was meant for this link."""
-        self.outbox.forget(peer)
-        self._vital("losing a link", partial(self.node.link_down, peer, reason))
+        """Pass on to the node."""
+        self._vital("losing a link", partial(self.shell.link_down, peer, reason))
 
     def refused(self, who: str, reason: str) -> None:
         """Pass on to the node."""
-        self.node.refused(who, reason)
+        self.shell.refused(who, reason)
 
     # Timers
 
@@ -227,7 +233,7 @@ class Runtime:
 
     def _tick(self) -> None:
         self._armed = math.inf
-        self.node.tick()
+        self.shell.tick()
         self._arm()
 
     def _arm(self) -> None:
@@ -253,7 +259,7 @@ class Runtime:
         self._watch = self._loop.call_later(WATCH_SECONDS, self._on_watch)
 
     def _on_beat(self) -> None:
-        beat = self.clock.follow_system_clock, self._watched.refresh, self.node.beat
+        beat = self.clock.follow_system_clock, self._watched.refresh, self.shell.beat
         self._vital("its upkeep", *beat, self._arm, self._arm_beat)
 
     def _arm_beat(self) -> None:

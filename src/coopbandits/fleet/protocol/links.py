@@ -19,6 +19,15 @@ from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.overlay.messages import Message
+from coopbandits.fleet.protocol.actions import (
+    Action,
+    Arrival,
+    CloseLink,
+    DialAgent,
+    LookUpSeeds,
+    MovePeer,
+    SendBytes,
+)
 from coopbandits.fleet.protocol.chronicle import Chronicle
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
@@ -42,7 +51,6 @@ from coopbandits.fleet.sparing import SparingLog
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
-from coopbandits.fleet.transport import Transport
 
 LEAVING = "it is leaving"
 """The reason in a BYE that refuses nobody: the agent stops in order."""
@@ -68,18 +76,17 @@ class LinkedNode:
         settings: NodeSettings,
         bandits: Bandits,
         terms: Callable[[BanditConfig, Replica], Terms],
-        transport: Transport,
-        clock: Callable[[], float],
+        now: float,
     ) -> None:
-        self.settings, self.bandits, self.transport = settings, bandits, transport
-        self.clock = clock
+        self.settings, self.bandits, self.now = settings, bandits, now
+        self._actions: list[Action] = []
+        self._revoked = frozenset[str]()
         self.peers = {
-            name: Peer(name, number, last_heard=clock())
-            for name, number in settings.neighbors.items()
+            name: Peer(name, number, last_heard=now) for name, number in settings.neighbors.items()
         }
-        self.chronicle = Chronicle(clock, settings.incarnation)
+        self.chronicle = Chronicle(self._time, settings.incarnation)
         self.chronicle.note("started", f"started, after {bandits.rounds} rounds")
-        self.refusing = Refusals(clock, self.chronicle)
+        self.refusing = Refusals(self._time, self.chronicle)
         self._links_log = SparingLog(log, "links that came and went", MOST_LINK_LINES)
         self.door_of: Callable[[str], Door] = lambda _: NO_DOOR
         self.members: Members | None = None
@@ -87,10 +94,18 @@ class LinkedNode:
         self._told_trouble = ""
         links = Links(
             self.peers, self._stamp(), settings.period, self._send_frames, self._refuse,
-            transport.drop,
+            self._drop,
         )  # fmt: skip
         self.sessions = Sessions(bandits, terms, links)
         self.spread = Spread(settings.keeper, self._send_document, self._refuse_document)
+
+    def take_actions(self) -> list[Action]:
+        """Return what is asked for since the last call, in order."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    def _time(self) -> float:
+        return self.now
 
     # Refusals and trouble
 
@@ -109,10 +124,11 @@ class LinkedNode:
         peer.frames["refused"] += 1
         self.refusing.count(peer.name, reason, sentence)
         if reason == "forged":  # an honest neighbour sends no such thing
-            self.transport.drop(peer.name, sentence)
+            self._drop(peer.name, sentence)
 
-    def refused(self, who: str, reason: str) -> None:
+    def refused(self, who: str, reason: str, now: float) -> None:
         """Count a connection that could not prove to be a neighbour's."""
+        self.now = now
         if who == self.settings.node:  # among its seeds is its own address
             return
         self.refusing.strangers += 1
@@ -121,11 +137,15 @@ class LinkedNode:
         else:
             self.refusing.tell_stranger(who, reason)
 
-    def _note_trouble(self, error: DiskError) -> None:
-        if self._told_trouble != str(error):
-            log.error("%s", error)
-            self.chronicle.note("trouble", str(error))
-        self._told_trouble = str(error)
+    def note_trouble(self, trouble: str) -> None:
+        """Note why the journal cannot be written, or that it can be, once."""
+        if trouble and trouble != self._told_trouble:
+            log.error("%s", trouble)
+            self.chronicle.note("trouble", trouble)
+        elif self._told_trouble and not trouble:
+            log.info("the journal is written again")
+            self.chronicle.note("settled", "the journal is written again")
+        self._told_trouble = trouble
 
     @property
     def trouble(self) -> str:
@@ -134,11 +154,11 @@ class LinkedNode:
 
     # Links that come up and go down
 
-    def link_up(self, peer: str) -> None:
+    def link_up(self, peer: str, now: float, arrival: Arrival = Arrival()) -> None:  # noqa: B008  immutable
         """Send HELLO; where agents find each other, whoever has called says it first."""
-        now = self.clock()
+        self.now = now
         if self.members is not None:
-            self._admit(self.members, peer, now)
+            self._admit(self.members, peer, arrival, now)
         here = self.peers[peer]
         here.up(Decoder(self.settings.max_message_bytes), now)
         reason = self._bars(peer)
@@ -149,22 +169,23 @@ class LinkedNode:
         if self.members is None or self.members.has_called(peer):
             self._say_hello(here, now)
 
-    def _admit(self, members: Members, name: str, now: float) -> None:
+    def _admit(self, members: Members, name: str, arrival: Arrival, now: float) -> None:
         """Make room to hear whoever has called; of those who say nothing, the oldest makes room."""
         silent = [peer for peer in self.peers.values() if peer.decoder and not peer.met]
         if len(silent) >= MOST_SILENT:
             self._close(silent[0], "it made room for a newer caller")
-        members.link_up(name)
+        members.link_up(name, arrival)
         self.peers[name] = Peer(name, self.settings.number_of(name), last_heard=now)
 
-    def link_down(self, peer: str, reason: str) -> None:
+    def link_down(self, peer: str, reason: str, now: float) -> None:
         """Note why there is no link."""
+        self.now = now
         if self.peers[peer].reason != reason:  # a neighbour that is away is dialled in vain
             self.chronicle.note("link-down", f"link to {peer} is down: {reason}", peer)
         self.peers[peer].down(reason)
         self.sessions.down(self.peers[peer], reason)
         self.spread.lost(peer)
-        self._links_log.info(self.clock(), "link to %s is down: %s", peer, reason)
+        self._links_log.info(self.now, "link to %s is down: %s", peer, reason)
         if self.members is not None:
             self._gone.add(self.peers.pop(peer).number)
             self.members.link_down(peer)
@@ -172,7 +193,7 @@ class LinkedNode:
     def _close(self, peer: Peer, reason: str) -> None:
         """Read nothing more from a neighbour; the link goes down soon."""
         peer.met, peer.closing = False, True
-        self.transport.drop(peer.name, reason)
+        self._drop(peer.name, reason)
 
     def part_from(self, name: str, reason: str) -> None:
         """Close the link to a neighbour, after what was sent over it."""
@@ -183,12 +204,12 @@ class LinkedNode:
         """Return where a neighbour is that this agent has found itself."""
         return None if self.members is None else self.members.place_of(name)
 
-    def leave(self) -> None:
+    def leave(self, now: float) -> None:
         """Say goodbye to all neighbours that are linked."""
+        self.now = now
         if self.members is not None:
             self.members.leave()
             return
-        now = self.clock()
         for peer in self.peers.values():
             if peer.met:
                 self._send(peer, encode_bye(self._stamp(), LEAVING), now)
@@ -211,7 +232,7 @@ class LinkedNode:
             return
         try:
             check_hello(self.settings, peer, frame)
-            now = self.clock()
+            now = self.now
             if self.members is not None and not self._take_in(self.members, peer, frame.hello, now):
                 return
             peer.meet(frame, now)
@@ -219,10 +240,10 @@ class LinkedNode:
             self.spread.met(peer.name, frame.hello.document, frame.hello.document_digest, now)
         except InputError as error:
             self._refuse(peer, "hello", str(error))
-            self._send(peer, encode_bye(self._stamp(), str(error)), self.clock())
+            self._send(peer, encode_bye(self._stamp(), str(error)), self.now)
             self._close(peer, str(error))
         except DiskError as error:
-            self._note_trouble(error)
+            self.note_trouble(str(error))
             self._close(peer, str(error))
         else:
             self._links_log.info(now, "link to %s is up", peer.name)
@@ -266,8 +287,13 @@ class LinkedNode:
 
     # Who may have no link
 
-    def revoke(self) -> None:
-        """Believe nothing any more of those who are revoked, by the file or the document."""
+    def revoke(self, names: frozenset[str], now: float) -> None:
+        """Believe nothing any more of those whom the agent's own list names."""
+        self.now, self._revoked = now, names
+        self.believe()
+
+    def believe(self) -> None:
+        """Believe nothing of those who are revoked, and close their links."""
         self._disbelieve()
         if names := self.revoked:
             self.chronicle.note("revoked", f"no longer believed: {', '.join(sorted(names))}")
@@ -280,7 +306,7 @@ class LinkedNode:
     @property
     def revoked(self) -> frozenset[str]:
         """Who is no longer believed."""
-        return self.settings.revoked.names | self.ruled.revoked
+        return self._revoked | self.ruled.revoked
 
     def close_barred(self) -> None:
         """Close the links of those who may have none."""
@@ -307,16 +333,41 @@ class LinkedNode:
 
     def _send(self, peer: Peer, data: bytes, now: float) -> None:
         peer.last_sent = now
-        self.transport.send(peer.name, data)
+        self._actions.append(SendBytes(peer.name, data))
+
+    def _drop(self, name: str, reason: str) -> None:
+        self._actions.append(CloseLink(name, reason))
+
+    def move(self, name: str, place: Address) -> None:
+        """Have a neighbour dialled at another address."""
+        self._actions.append(MovePeer(name, place))
+
+    # Finding neighbours
+
+    def call_failed(self, cause: object, reason: str, now: float) -> None:
+        """Note that nobody answered a call, or not as expected."""
+        self.now = now
+        if self.members is not None:
+            self.members.call_failed(cause, reason)
+
+    def found_seeds(self, places: list[Address], now: float) -> None:
+        """Take note of the addresses of seeds."""
+        self.now = now
+        if self.members is not None:
+            self.members.found(places)
+
+    def dial(self, action: DialAgent | LookUpSeeds) -> None:
+        """Ask for a call, or for the addresses of seeds."""
+        self._actions.append(action)
 
     def tell_members(self, name: str, message: Message) -> None:
         """Send somebody a message about members."""
         stamp = self._stamp()
-        self._send(self.peers[name], encode_members(stamp, message), self.clock())
+        self._send(self.peers[name], encode_members(stamp, message), self.now)
 
     def _send_document(self, peer: str, body: bytes) -> None:
         here = self.peers[peer]
-        self._send(here, encode_document(self._stamp(), body), self.clock())
+        self._send(here, encode_document(self._stamp(), body), self.now)
 
     def _refuse_document(self, peer: str, reason: str, sentence: str) -> None:
         self._refuse(self.peers[peer], reason, sentence)

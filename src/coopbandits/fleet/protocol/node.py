@@ -37,7 +37,6 @@ from coopbandits.fleet.protocol.settings import NodeSettings
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
-from coopbandits.fleet.transport import Transport
 
 BEAT_SECONDS = 1.0
 """A keepalive is sent after this long without any other frame."""
@@ -49,7 +48,10 @@ log = logging.getLogger(__name__)
 
 
 class Node(LinkedNode):
-    """The protocol of one agent, driven by the events of a transport, and by `tick` and `beat`.
+    """The protocol of one agent: it is told of events, and asks for actions.
+
+    Every event carries the time, in seconds since 1970 and never going back. What it leads to is in
+    the journal's buffer, and in `take_actions`.
 
     Parameters
     ----------
@@ -61,10 +63,8 @@ class Node(LinkedNode):
         What is known of them.
     terms : callable
         Returns by what messages about a bandit are checked and signed.
-    transport : Transport
-        Its links.
-    clock : callable
-        Seconds since 1970, never going back.
+    now : float
+        The time.
 
     Attributes
     ----------
@@ -82,12 +82,11 @@ class Node(LinkedNode):
         bandits: Bandits,
         declared: Iterable[BanditConfig],
         terms: Callable[[BanditConfig, Replica], Terms],
-        transport: Transport,
-        clock: Callable[[], float],
+        now: float,
     ) -> None:
-        super().__init__(settings, bandits, terms, transport, clock)
+        super().__init__(settings, bandits, terms, now)
         self.ruled = Ruled(self)
-        self.revoke()
+        self.believe()
         settings.keeper.join("links", self.ruled)
         self.sessions.begun = self.ruled.adjust
         self.sessions.take(declared)
@@ -120,27 +119,21 @@ class Node(LinkedNode):
         """Whether nothing that arrives is used before the next tick, and that is soon."""
         return not self.sessions.any_waits and self.settings.period <= SOON
 
-    def tick(self) -> None:
+    def tick(self, now: float) -> None:
         """Gossip, if it is due."""
-        now = self.clock()
-        if now < self.sessions.next_tick:
-            return
-        try:
+        self.now = now
+        if now >= self.sessions.next_tick:
             self.sessions.tick(now, self._gone)
-        except DiskError as error:
-            self._note_trouble(error)
 
-    def beat(self) -> None:
-        """Maintain links, tickets and the journal; call it about once a second."""
-        now = self.clock()
+    def beat(self, now: float) -> None:
+        """Maintain links and tickets; call it about once a second."""
+        self.now = now
         self.sessions.age(now)
-        if self.settings.revoked.refresh():
-            self.revoke()
         for peer in self.peers.values():
             if peer.decoder is None:
                 continue
             if now - peer.last_heard > self.settings.silence:
-                self.transport.drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
+                self._drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
             elif now - peer.last_sent >= BEAT_SECONDS and (peer.met or self.members is None):
                 self._send(peer, encode_beat(self._stamp()), now)
         for gossip in self.gossips:
@@ -149,14 +142,9 @@ class Node(LinkedNode):
             self.members.tick()
         self._spread(partial(self.spread.beat, now))
         try:
-            self.bandits.maintain(now)
+            self.bandits.expire(now)
         except DiskError as error:
-            self._note_trouble(error)
-        else:
-            if self._told_trouble:
-                log.info("the journal is written again")
-                self.chronicle.note("settled", "the journal is written again")
-            self._told_trouble = ""
+            self.note_trouble(str(error))
 
     def telling(self) -> Callable[[], bool]:
         """Return what says whether linked neighbours, if any, know all that is known by now."""
@@ -174,13 +162,13 @@ class Node(LinkedNode):
 
     # What arrives
 
-    def received(self, peer: str, data: bytes) -> None:
+    def received(self, peer: str, data: bytes, now: float) -> None:
         """Handle bytes from a neighbour."""
-        here = self.peers[peer]
+        self.now, here = now, self.peers[peer]
         if here.decoder is None or here.closing:
             return
         if here.met:  # who never says HELLO is given up
-            here.last_heard = self.clock()
+            here.last_heard = now
             plain = here.decoder.read_plain(data)
             if plain is not None:
                 self._read(here, plain)
@@ -198,13 +186,13 @@ class Node(LinkedNode):
             if not here.closing and here.decoder is not None:
                 self._read(here, frame)
 
-    def give_up(self, peer: str, error: Exception) -> None:
+    def give_up(self, peer: str, error: Exception, now: float) -> None:
         """Close a link because of a bug in `received`, which others could bring up at will.
 
         What is said takes effect when a round ends, so nothing has: what the bug left behind is
         about this link, and ends with it. The neighbour says it again over the next one.
         """
-        here = self.peers[peer]
+        self.now, here = now, self.peers[peer]
         sentence = f"what it sent could not be handled ({type(error).__name__})"
         self.refusing.tell_failure(peer, sentence, error)
         self._refuse(here, "failed", sentence)
@@ -228,7 +216,7 @@ class Node(LinkedNode):
             self._close(peer, f"{peer.name} said: {frame.reason}")
         elif isinstance(frame, DocumentFrame):
             if peer.met and frame.stamp.incarnation == peer.incarnation:
-                self._spread(partial(self.spread.heard, peer.name, frame.body, self.clock()))
+                self._spread(partial(self.spread.heard, peer.name, frame.body, self.now))
         elif isinstance(frame, MembersFrame):
             self._hear_of_members(peer, frame)
         else:  # a beat: `last_heard` is set already
@@ -238,7 +226,7 @@ class Node(LinkedNode):
         try:
             step()
         except DiskError as error:
-            self._note_trouble(error)
+            self.note_trouble(str(error))
             self._close(peer, str(error))
 
     def _hear_of_members(self, peer: Peer, frame: MembersFrame) -> None:
@@ -252,15 +240,16 @@ class Node(LinkedNode):
 
     # The cluster's document
 
-    def adopt(self, signed: Signed) -> bool:
+    def adopt(self, signed: Signed, now: float) -> bool:
         """Take a document that was handed over here, and spread it; False if it is here already."""
+        self.now = now
         try:
             return self.settings.keeper.adopt(signed, handed_over=True)
         finally:
-            self.spread.tell(self.clock())
+            self.spread.tell(self.now)
 
     def _spread(self, step: Callable[[], None]) -> None:
         try:
             step()
         except DiskError as error:
-            self._note_trouble(error)
+            self.note_trouble(str(error))

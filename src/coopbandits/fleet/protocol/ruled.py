@@ -47,7 +47,7 @@ class Ruled(Taker):
         self._set_rates(document)
         if self.revoked != document.revoked:
             self.revoked = document.revoked
-            node.revoke()
+            node.believe()
         if self.members != names:
             self.members = names
             node.close_barred()

@@ -53,13 +53,12 @@ from coopbandits.fleet.protocol.unnamed import (
     room_for,
 )
 from coopbandits.fleet.storage.bandits import Bandits
-from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
 
 RETRY_SECONDS = 1.0
-"""Between two tries to end a round while nothing can be written."""
+"""Between two looks at a journal that cannot be written."""
 
 PLACE_SECONDS = 10.0
 """Arms of which one neighbour tells pulls get places once in so many seconds, and keep them for as
@@ -470,9 +469,7 @@ class Sessions:
         """Return what says whether linked neighbours were told all that is known by now."""
         told = {number: session.gossip.telling() for number, session in self.sessions.items()}
         return lambda: all(
-            are()
-            for number, are in told.items()
-            if number in self.awake or number in self._waiting
+            are() for number, are in told.items() if number in self.awake or number in self._waiting
         )
 
     @property
@@ -487,44 +484,31 @@ class Sessions:
         return max(self._not_before, min(self._next_round, due))
 
     def tick(self, now: float, gone: set[int]) -> None:
-        """End the rounds of all bandits with news, write that at once, and send what is new.
+        """End the rounds of all bandits with news, and send what is new.
 
         Neighbours that have `gone` are let go of where rounds end by the clock, and taken out.
-        What cannot be written is not sent either: neighbours send theirs again, since it was not
-        acknowledged, and so does this agent.
+        While the journal cannot be written, rounds wait, and all that was heard stays.
         """
-        try:
-            self._greet_late(now)
-            if now >= self._next_round:
-                period = self.links.period
-                self._next_round = max(self._next_round + period, now + 0.5 * period)
-                self._end_rounds(now, gone)
-                self._flush(now)
-            for gossip in self._waiting.values():
-                if gossip.next_tick <= now:
-                    # By itself: what it says is said once, so it must be on disk before.
-                    gossip.tick(now)
-                    self._flush(now)
-        except DiskError:
-            self._unsent.clear()
+        if self.bandits.journal.trouble:
             self._not_before = now + RETRY_SECONDS
-            raise
-
-    def _greet_late(self, now: float) -> None:
-        for key, frame in list(self._greetings.late.items()):
-            try:
-                self.greeted(self.peers[key[1]], frame, now)
-            except DiskError:
-                self._greetings.late[key] = frame
-                raise
+            return
+        for (_, peer), frame in list(self._greetings.late.items()):
+            self.greeted(self.peers[peer], frame, now)
+        if now >= self._next_round:
+            period = self.links.period
+            self._next_round = max(self._next_round + period, now + 0.5 * period)
+            self._end_rounds(now, gone)
+        for gossip in self._waiting.values():
+            if gossip.next_tick <= now:
+                gossip.tick(now)
+        self._flush(now)
 
     def _end_rounds(self, now: float, gone: set[int]) -> None:
-        with self.bandits.journal.together():
-            for session in list(self.awake.values()):
-                session.gossip.tick(now, gone)
-            if gone:
-                self.let_go(gone)  # of the others nothing is waiting
-                gone.clear()
+        for session in list(self.awake.values()):
+            session.gossip.tick(now, gone)
+        if gone:
+            self.let_go(gone)  # of the others nothing is waiting
+            gone.clear()
         for number, session in list(self.awake.items()):
             if session.greets_again:
                 session.greets_again = False
@@ -536,7 +520,7 @@ class Sessions:
         self._unsent.setdefault(peer, []).append(data)
 
     def _flush(self, now: float) -> None:
-        """Send what was said; a tick calls it once its rounds are on disk."""
+        """Send what was said, to each neighbour at once."""
         unsent, self._unsent = self._unsent, {}
         for name, frames in unsent.items():
             self.links.send(self.links.peers[name], b"".join(frames), now)

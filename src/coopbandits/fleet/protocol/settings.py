@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coopbandits.fleet.document.keeper import Keeper
-from coopbandits.fleet.identity.revoked import Revoked
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,6 @@ class NodeSettings:
         Seconds between two signatures, at least.
     number_of : callable
         Returns the number of an agent by its name.
-    revoked : Revoked
-        Who is no longer believed.
     keeper : Keeper
         Has the cluster's document.
     """
@@ -48,5 +45,4 @@ class NodeSettings:
     max_message_bytes: int
     signing_interval: float
     number_of: Callable[[str], int]
-    revoked: Revoked
     keeper: Keeper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
@@ -30,13 +30,6 @@ from coopbandits.fleet.service.ruling import adopt, ruling, state_of
 from coopbandits.page.state import AgentState
 
 
-class Waiting(Protocol):
-    """What stores events while others are gathered."""
-
-    def wait(self, then: Stored) -> None:
-        """Call `then` once all events so far are on disk, or with the reason why not."""
-
-
 class ServedAgent:
     """Implements `Service` for one agent.
 
@@ -50,6 +43,11 @@ class ServedAgent:
         Its protocol.
     words : callable
         Returns 64 random bits.
+    clock : callable
+        Seconds since 1970, never going back.
+    stored : callable
+        Calls its argument once all that was chosen and observed so far is on disk, or with the
+        reason why not.
 
     Attributes
     ----------
@@ -59,14 +57,19 @@ class ServedAgent:
         Whether the agent is about to stop.
     ready_neighbors : int
         How many neighbours must be linked for the agent to be ready.
-    committer : Waiting or None
-        Stores events while others are gathered.
     """
 
-    def __init__(self, config: NodeConfig, node: Node, words: Callable[[], int]) -> None:
-        self.config, self.node, self.words = config, node, words
+    def __init__(
+        self,
+        config: NodeConfig,
+        node: Node,
+        words: Callable[[], int],
+        clock: Callable[[], float],
+        stored: Callable[[Stored], None],
+    ) -> None:
+        self.config, self.node, self.words, self.clock = config, node, words, clock
+        self.stored = stored
         self.services: dict[int, ServedBandit] = {}
-        self.committer: Waiting | None = None
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
         self.take(session.bandit for session in node.sessions.sessions.values())
@@ -142,13 +145,6 @@ class ServedAgent:
                     return service
         return None
 
-    def stored(self, then: Stored) -> None:
-        """Call `then` once all that was chosen and observed so far is on disk."""
-        if self.committer is None:
-            then(None)
-        else:
-            self.committer.wait(then)
-
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm where there is one bandit only."""
         return self._only().arms(context)
@@ -190,7 +186,7 @@ class ServedAgent:
 
     def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
         """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
-        return adopt(self.node, signed, self.failure)
+        return adopt(self.node, signed, self.failure, self.clock())
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows of the first bandit, with what happened after an event."""

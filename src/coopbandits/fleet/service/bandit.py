@@ -53,6 +53,7 @@ class Served(Protocol):
 
     node: Node
     words: Callable[[], int]
+    clock: Callable[[], float]
     failure: str
     draining: bool
     config: NodeConfig
@@ -100,7 +101,7 @@ class ServedBandit:
 
     def _pace(self, made: int) -> Pace:
         """Return a pace by all pulls since the epoch began: those that neighbours believe."""
-        bandit, now = self.declared, self.node.clock()
+        bandit, now = self.declared, self.agent.clock()
         document, rate = self.node.settings.keeper.document, bandit.most_pulls
         if document is not None:  # the allowance lowers the pace then, but nobody believes less
             rate = max(rate, document.settings.get("max_pulls_per_second", rate))
@@ -132,7 +133,7 @@ class ServedBandit:
         """Return the time; refuse a call that comes too early, or after a failure."""
         if self.agent.failure:
             raise UnavailableError(self.agent.failure)
-        now = self.node.clock()
+        now = self.agent.clock()
         pace.check(now)
         return now
 

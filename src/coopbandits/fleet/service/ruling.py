@@ -47,12 +47,12 @@ def ruling(node: Node) -> dict[str, Any]:
     }
 
 
-def adopt(node: Node, signed: bytes | bytearray, failure: str) -> dict[str, Any]:
+def adopt(node: Node, signed: bytes | bytearray, failure: str, now: float) -> dict[str, Any]:
     """Take a document, signed and as JSON; return what `ruling` does."""
     if failure:
         raise UnavailableError(failure)
     try:
-        node.adopt(from_json(signed))
+        node.adopt(from_json(signed), now)
     except DiskError as error:
         raise UnavailableError(f"{error}; the document is not taken") from error
     return ruling(node)

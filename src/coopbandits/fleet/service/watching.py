@@ -29,7 +29,7 @@ def agent_state(service: ServedBandit, since: int, bandits: Sequence[str] = ("",
     `bandits` are the names of all that there are, the one told of first.
     """
     node, replica, bandit = service.node, service.replica, service.declared
-    now, estimates = node.clock(), service.arms()
+    now, estimates = service.agent.clock(), service.arms()
     choices, rewards = replica.tickets.next_number - 1, int(replica.own_counts.sum())
     waiting = len(replica.tickets.open)
     by_context, keeper = bool(service.encoder.features), node.settings.keeper
@@ -94,7 +94,7 @@ def _api(peer: Peer, place: Address | None) -> str | None:
 def link_metrics(node: Node) -> list[Metric]:
     """Return what is measured of links."""
     peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
-    now = node.clock()
+    now = node.now
     frames = [
         (label | {"kind": kind}, float(count))
         for label, peer in peers

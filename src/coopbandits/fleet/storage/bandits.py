@@ -107,15 +107,12 @@ class Bandits:
         Raises
         ------
         DiskError
-            They could not be written, and so none of them was taken.
+            Nothing can be written, and so none of them was taken.
         """
-        news = [self._with_nonce(one) for one in news]
-        if write:
-            with self.journal.together():  # before any takes effect: a purge cannot be taken back
-                for one in news:
-                    for event in self._events(one):
-                        self.journal.append(event, one.number)
-        for one in news:
+        for one in map(self._with_nonce, news):
+            if write:
+                for event in self._events(one):
+                    self.journal.append(event, one.number)
             self._take(one)
 
     def _with_nonce(self, one: Declaration) -> Declaration:
@@ -153,21 +150,16 @@ class Bandits:
         with suppress(DiskError):  # the journal says so, and takes nothing
             self.compact()
 
-    def maintain(self, now: float) -> None:
-        """Close tickets, keep the journal short, and write it anew after trouble."""
-        self.journal.mend(self._export)
-        self.expire(now)
-        self.journal.shorten(self._export)
-
     def expire(self, now: float) -> int:
         """Close tickets past their lifetime; return how many."""
         return sum(replica.expire(now) for replica in self.replicas.values())
 
     def compact(self) -> None:
         """Replace all events by a snapshot, beside the event loop where there is one."""
-        self.journal.renew(self._export)
+        self.journal.renew(self.export)
 
-    def _export(self) -> dict[str, Any]:
+    def export(self) -> dict[str, Any]:
+        """Return all that is remembered, for a snapshot."""
         states = {
             number: each.export() | {"active": sorted(self.active[number])}
             for number, each in self.replicas.items()

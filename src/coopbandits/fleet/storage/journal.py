@@ -19,8 +19,7 @@ one as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -147,7 +146,6 @@ class Journal:
         self._rewrite: Rewrite | None = None
         self._cut = b""
         self._gathered: list[bytes] = []
-        self._together: list[bytes] | None = None
         self._held: list[tuple[Event, int]] = []
         self._sequence = self._flying = 0
         self._snapshot_size = self._events_size = self._file_size = 0
@@ -192,36 +190,19 @@ class Journal:
     # Writing
 
     def append(self, event: Event, bandit: int = 0) -> None:
-        """Write one event after those held back, or gather it for the committer."""
+        """Gather one event, after those held back, for the next batch.
+
+        It may take effect at once, and nobody may be told before the batch is on disk.
+        """
         if self.trouble:
             raise DiskError(self.trouble)
-        data = self._encode_held() + self._encode(event, bandit)
-        if self._together is not None:
-            self._together.append(data)
-        elif self.committer is None:
-            self._write(data + self._mark() if self._marked else data)
-        else:
-            self._gathered.append(data)
-            self.appended += 1
-            self.committer.gathered()
+        self._gather(self._encode_held() + self._encode(event, bandit))
 
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Write all events of a block at once, when it ends; a committer does so in any case.
-
-        They take effect before, so nobody may be told of them inside. Where they cannot be written
-        the block ends in DiskError, and they stay in memory until the next snapshot has them.
-        """
+    def _gather(self, data: bytes) -> None:
+        self._gathered.append(data)
+        self.appended += 1
         if self.committer is not None:
-            yield
-            return
-        self._together = []
-        try:
-            yield
-        finally:
-            data, self._together = b"".join(self._together), None
-            if data:
-                self._write(data + self._mark() if self._marked else data)
+            self.committer.gathered()
 
     def adopt(self, event: Adopted) -> None:
         """Write the cluster's document, which takes the place of the one before."""
@@ -244,20 +225,6 @@ class Journal:
     def _mark(self) -> bytes:
         self._sequence += 1
         return records.encode_mark(self._sequence)
-
-    def _write(self, data: bytes) -> None:
-        try:
-            self.disk.append(data)
-            if self._marked:
-                self.disk.sync()
-        except DiskError as error:
-            self.trouble = str(error)
-            if self._rewrite is not None:
-                self._rewrite.spoiled = self.trouble
-            raise
-        self._events_size += len(data)
-        if self._rewrite is not None:
-            self._rewrite.add(data)
 
     # Writing anew
 
@@ -300,18 +267,16 @@ class Journal:
         if self._held and not self.trouble:
             self._write_held()
         self._held = []
+        if self.committer is None:
+            self.flush()  # the old file takes events until the new one is there
         body = msgspec.msgpack.encode(snapshot)
         gathered, self._gathered = self._gathered, []
         self._rewrite = Rewrite(self._encode_file(body), len(body), self.appended, gathered)
         return self._rewrite
 
     def _write_held(self) -> None:
-        data = self._encode_held()
-        if self.committer is None:
-            self._write(data + self._mark() if self._marked else data)
-        else:
-            self._gathered.append(data)
-            self.appended += 1
+        self._gathered.append(self._encode_held())
+        self.appended += 1
 
     def _encode_file(self, snapshot: bytes) -> bytes:
         """Return a file whose last sequence number is that of the last event, as in the old one."""
@@ -359,7 +324,7 @@ class Journal:
         self._file_size = len(rewrite.data)
         self.snapshot, self.told = {}, {}
         self.trouble, self.read_only = "", False
-        self.stored = rewrite.last
+        self.stored = max(self.stored, rewrite.last)
 
     def finish_settling(self, error: DiskError | None) -> None:
         """Note whether the new file's name is certain."""
@@ -376,13 +341,15 @@ class Journal:
             self.trouble = str(error)
             raise
 
-    # Batches, for a committer
+    # Batches
 
     def take(self) -> Batch | None:
         """Return what has been gathered; None if there is nothing, or the last one is not done."""
         if self._flying or not self._gathered or self.trouble:
             return None
-        data, self._gathered = b"".join(self._gathered) + self._mark(), []
+        data, self._gathered = b"".join(self._gathered), []
+        if self._marked:
+            data += self._mark()
         self._flying = self.appended
         return Batch(data, self.appended)
 
@@ -391,16 +358,33 @@ class Journal:
         if self.trouble:
             raise DiskError(self.trouble)
         self.disk.append(batch.data)
-        self.disk.sync()
+        if self._marked:
+            self.disk.sync()
+
+    def flush(self) -> None:
+        """Write what was gathered, where no committer does; what fails waits for a snapshot."""
+        batch = self.take() if self.committer is None else None
+        if batch is None:
+            return
+        error: DiskError | None = None
+        try:
+            self.write(batch)
+        except DiskError as failure:
+            error = failure
+        self.finish(batch, error)
 
     def finish(self, batch: Batch, error: DiskError | None) -> None:
         """Note what became of a batch, in the event loop's thread again."""
         self._flying = 0
         if error is not None:
             self.trouble = str(error)
-        else:
-            self.stored = batch.last
-            self._events_size += len(batch.data)
+            if self._rewrite is not None:
+                self._rewrite.spoiled = self.trouble
+            return
+        self.stored = batch.last
+        self._events_size += len(batch.data)
+        if self._rewrite is not None:
+            self._rewrite.add(batch.data)
 
 
 class Chapter:
