@@ -16,8 +16,7 @@ from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.overlay.actions import Call, Close, Send
 from coopbandits.fleet.overlay.hyparview import HyParView
 from coopbandits.fleet.overlay.messages import Ask, Contact, Goodbye, Message, Refused
-from coopbandits.fleet.protocol.actions import Arrival, DialAgent, LookUpSeeds
-from coopbandits.fleet.transport.open import ITSELF
+from coopbandits.fleet.transport.actions import ITSELF, Arrival, DialAgent, LookUpSeeds
 
 LOOK_UP_TICKS = 60
 """Names of seeds are looked up once in so many ticks, and more often without neighbours."""

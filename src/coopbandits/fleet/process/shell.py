@@ -16,7 +16,11 @@ from typing import Protocol, cast
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
-from coopbandits.fleet.protocol.actions import (
+from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.service import Stored, UnavailableError
+from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.fleet.transport import Transport
+from coopbandits.fleet.transport.actions import (
     Action,
     Arrival,
     CloseLink,
@@ -25,10 +29,6 @@ from coopbandits.fleet.protocol.actions import (
     MovePeer,
     SendBytes,
 )
-from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.service import Stored, UnavailableError
-from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.transport import Transport
 from coopbandits.fleet.transport.open import OpenTransport
 
 MOST_UNSENT = 1000

@@ -19,15 +19,6 @@ from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.overlay.messages import Message
-from coopbandits.fleet.protocol.actions import (
-    Action,
-    Arrival,
-    CloseLink,
-    DialAgent,
-    LookUpSeeds,
-    MovePeer,
-    SendBytes,
-)
 from coopbandits.fleet.protocol.chronicle import Chronicle
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
@@ -51,6 +42,15 @@ from coopbandits.fleet.sparing import SparingLog
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.transport.actions import (
+    Action,
+    Arrival,
+    CloseLink,
+    DialAgent,
+    LookUpSeeds,
+    MovePeer,
+    SendBytes,
+)
 
 LEAVING = "it is leaving"
 """The reason in a BYE that refuses nobody: the agent stops in order."""

@@ -10,14 +10,13 @@ from typing import Any
 
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.identity.tls import Credentials, reason_of
+from coopbandits.fleet.transport.actions import ITSELF
 from coopbandits.fleet.transport.connection import Connection
 from coopbandits.fleet.transport.services import find_service
 from coopbandits.fleet.transport.sockets import resolve
 from coopbandits.fleet.transport.tcp import TcpTransport
 
 log = logging.getLogger(__name__)
-
-ITSELF = "it is this agent itself"
 
 MOST_FOUND = 64
 """The most addresses that are taken of one name."""

@@ -50,6 +50,9 @@ class LookUpSeeds(NamedTuple):
     places: tuple[Address, ...]
 
 
+ITSELF = "it is this agent itself"
+"""The reason why a call of the agent's own address fails."""
+
 Action = SendBytes | CloseLink | MovePeer | DialAgent | LookUpSeeds
 
 
