@@ -99,12 +99,12 @@ class _Pair:
         self.now, self.lines = float(START), [_Line(), _Line()]
         self.nodes: list[Node] = []
         self.services: list[ServedAgent] = []
-        cluster = ClusterConfig("bench", START - 1000, ())
+        cluster = ClusterConfig("bench", START - 1000)
         declared = {each.name: each for each in _bandits(shape, cluster)}
         words = count(1)
         for own, other, line in zip(NAMES, NAMES[::-1], self.lines, strict=True):
             places = {other: Address("127.0.0.1", 1)}
-            config = NodeConfig(cluster, own, folder / own, places, declared=declared)
+            config = NodeConfig(cluster, own, folder / own, places, bandits=declared)
             disk = FileDisk(config.journal)
             stack.callback(disk.close)
             bandits = open_bandits(config, disk, self._clock, words.__next__)
@@ -141,10 +141,8 @@ class _Pair:
 def _bandits(shape: Shape, cluster: ClusterConfig) -> Iterator[BanditConfig]:
     for at in range(shape.bandits):
         name = f"bandit-{at}"
-        arms = tuple(f"arm-{k}" for k in range(shape.arms))
-        settings = ClusterConfig(cluster.name, cluster.epoch, arms, "flood-ts", (0.0, 1.0))
-        named = tuple(Arm(arm, arm) for arm in arms)
-        yield BanditConfig(name, derived_number(name), settings, named)
+        arms = tuple(Arm(f"arm-{k}", f"arm-{k}") for k in range(shape.arms))
+        yield BanditConfig(name, derived_number(name), cluster, arms, reward_range=(0.0, 1.0))
 
 
 def play(shape: Shape) -> Cost:

@@ -119,16 +119,15 @@ async def _connected(api: str) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
 
 async def time_restart(stage: Stage, member: Member) -> float:
     """Kill an agent; return the seconds from its restart to its first round with all links up."""
+    before = await _round(member)
     await member.kill()
     began = time.perf_counter()
     await stage.members.restart(member)
-    first = None
     async with AsyncClient(member.place.api) as client:
         while time.perf_counter() - began < PATIENCE:
             health = await client.health()
-            first = health["round"] if first is None else first
             linked = all(link == "up" for link in health["links"].values())
-            if linked and health["round"] > first:
+            if linked and health["round"] > before:
                 return time.perf_counter() - began
             await asyncio.sleep(STEP)
     raise FleetError(f"agent {member.place.id} made no round within {PATIENCE:g} s of its start")

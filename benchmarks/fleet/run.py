@@ -76,7 +76,8 @@ class Plan:
     repeats : int
         Timings of `choose`, and of restarts.
     cases : tuple of Case
-        What to measure; the first policy must not wait for neighbours.
+        What to measure; the first policy must not wait for neighbours. Floods end rounds only
+        while there are pulls.
     loops : tuple of bool
         Without uvloop, and with it.
     serving : Serving
@@ -94,9 +95,9 @@ class Plan:
     calls: int = 1000
     repeats: int = 5
     cases: tuple[Case, ...] = (
-        Case("flood-ts", 200.0),
         Case("flood-ts", 200.0, 20.0),
-        Case("flood-ts", FREE),
+        Case("tree-ts", 200.0),
+        Case("tree-ts", FREE),
         Case("dec-ts", FREE),
         Case("dducb", FREE),
     )

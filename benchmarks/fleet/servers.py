@@ -74,11 +74,16 @@ def agent(
             "cluster": {
                 "name": "load",
                 "epoch": datetime.now(UTC).replace(microsecond=0),
-                "arms": arm_names(num_arms),
-                "reward_range": [0.0, 1.0],
                 "max_pulls_per_second": ANY_PACE,
                 # With a thousand agents messages about all arms' models would be too long.
-                **({"features": features, "max_agents": 100} if features else {}),
+                **({"max_agents": 100} if features else {}),
+            },
+            "bandits": {
+                "load": {
+                    "arms": arm_names(num_arms),
+                    "reward_range": [0.0, 1.0],
+                    **({"features": features} if features else {}),
+                }
             },
             "node": {
                 "id": "a00",

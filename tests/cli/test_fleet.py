@@ -28,9 +28,8 @@ TABLES: dict[str, Any] = {
     "cluster": {
         "name": "shop",
         "epoch": datetime(2026, 1, 31, tzinfo=UTC),
-        "arms": ["red", "blue"],
-        "reward_range": [0.0, 1.0],
     },
+    "bandits": {"button": {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}},
     "node": {"id": "shop-1", "listen": "127.0.0.1:7401", "journal": "memory"},
     "neighbors": [{"id": "shop-2", "address": "127.0.0.1:7402"}],
 }
@@ -108,14 +107,31 @@ def test_agent_check_of_several(call: Call, tmp_path: Path) -> None:
     assert outcome.out.startswith("nodes shop-1, shop-2 of cluster shop\n")
     assert outcome.out.endswith("\nthese nodes fit together\n")
 
-    two.write_text(two.read_text().replace("7402", "7403").replace('"red", ', '"red", "green", '))
+    two.write_text(two.read_text().replace("7402", "7403").replace("[0.0, 1.0]", "[0.0, 2.0]"))
     outcome = call(*check)
     assert outcome.status == 1
     assert outcome.out.startswith("nodes shop-1, shop-2 of cluster shop\n")
     assert "fit together" not in outcome.out
-    arms, port = outcome.err.splitlines()
-    assert f"error: {two}: [cluster] arms is ['red', 'green', 'blue']" in arms
+    rewards, port = outcome.err.splitlines()
+    assert f"error: {two}: [bandits.button] is number" in rewards
+    assert "'reward_range': [0.0, 2.0]" in rewards
     assert f"error: {one}: neighbour shop-2 is at 127.0.0.1:7402" in port
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [({}, False), ({"policy": "dducb", "num_agents": 2, "lambda_bound": 0.5}, True)],
+)
+def test_arms_differ_only_where_they_can_change(
+    call: Call, tmp_path: Path, settings: dict[str, Any], refused: bool
+) -> None:
+    for name, arms in (("1", ["red", "blue"]), ("2", ["blue", "red"])):
+        bandit = TABLES["bandits"]["button"] | settings | {"arms": arms}
+        told = {"node": TABLES["node"] | {"id": f"agent-{name}"}, "bandits": {"button": bandit}}
+        (tmp_path / name).write_text(write_config(TABLES | told))
+    outcome = call("agent", "--check", "--insecure", str(tmp_path / "1"), str(tmp_path / "2"))
+    sentence = "[bandits.button] has the arms ['blue', 'red'], but"
+    assert (sentence in outcome.err) == refused
 
 
 def test_certs(call: Call, tmp_path: Path) -> None:

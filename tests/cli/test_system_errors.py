@@ -20,6 +20,7 @@ NODE = """
 [cluster]
 name = "shop"
 epoch = 2026-01-31T12:00:00Z
+[bandits.button]
 arms = ["red", "green"]
 reward_range = [0.0, 1.0]
 [node]

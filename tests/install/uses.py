@@ -23,6 +23,8 @@ CONFIG = """
 [cluster]
 name = "shop"
 epoch = 2026-01-31T12:00:00Z
+
+[bandits.button]
 arms = ["blue", "green"]
 reward_range = [0.0, 1.0]
 

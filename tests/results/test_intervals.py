@@ -319,7 +319,7 @@ SOURCES = {
     "experiments/paper/tables.py": MEANS,
     "experiments/paper/verdicts.py": PAIRS,
     "experiments/scores.py": MEANS,
-    "fleet/service/application.py": FLEET,
+    "fleet/service/bandit.py": FLEET,
     "literature/kalathil2014.py": MEANS,
     "models/catalogue.py": MEANS,
     "page/seen.py": FLEET,  # which it inverts

@@ -11,7 +11,7 @@ import pytest
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.storage.disk import MemoryDisk
 
-from ..contexts import alone
+from ..contexts import agent_alone
 from .running import ask, running
 from .stand_in import StandIn
 
@@ -20,7 +20,7 @@ REQUEST = {"hour": 13, "country": "PT"}
 
 @pytest.fixture
 def server() -> Iterator[ApiServer]:
-    with running(alone(MemoryDisk())) as server:
+    with running(agent_alone(MemoryDisk())) as server:
         yield server
 
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import parse_address
-from coopbandits.fleet.service.bandit import ServedBandit
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import MemoryDisk
 
-from ..contexts import alone
+from ..contexts import agent_alone
 from .running import running
 
 LONG = "x" * 10_000
@@ -48,7 +48,7 @@ contexts = near | values
 class Agent(NamedTuple):
     """An agent with one connection to it."""
 
-    service: ServedBandit
+    service: ServedAgent
     disk: MemoryDisk
     link: http.client.HTTPConnection
 
@@ -59,14 +59,14 @@ class Agent(NamedTuple):
         return answer.status, json.loads(answer.read())
 
     def state(self) -> Any:
-        replica = self.service.replica
+        replica = self.service.bandit("only").replica
         return bytes(self.disk.data), replica.agent.export_state(), replica.tickets.export_state()
 
 
 @pytest.fixture(scope="module")
 def agent() -> Iterator[Agent]:
     disk = MemoryDisk()
-    service = alone(disk)
+    service = agent_alone(disk)
     with running(service) as server:
         place = parse_address(server.address)
         with closing(http.client.HTTPConnection(place.host, place.port, timeout=5)) as link:
@@ -74,8 +74,8 @@ def agent() -> Iterator[Agent]:
 
 
 @pytest.fixture(scope="module")
-def plain() -> ServedBandit:
-    return alone(MemoryDisk(), None, "flood-ts")
+def plain() -> ServedAgent:
+    return agent_alone(MemoryDisk(), None, "flood-ts")
 
 
 def fits(context: Any) -> bool:
@@ -155,11 +155,11 @@ def test_bytes_that_are_no_context_change_nothing(agent: Agent, body: bytes) -> 
 
 @repeatable
 @given(context=contexts)
-def test_where_none_is_declared_none_is_taken(plain: ServedBandit, context: Any) -> None:
-    before = plain.replica.agent.export_state()
+def test_where_none_is_declared_none_is_taken(plain: ServedAgent, context: Any) -> None:
+    before = plain.bandit("only").replica.agent.export_state()
     if context is None:
         return
     with pytest.raises(InputError) as refused:
         plain.choose(context=context)
     assert is_sentence(str(refused.value))
-    assert plain.replica.agent.export_state() == before
+    assert plain.bandit("only").replica.agent.export_state() == before

@@ -14,7 +14,7 @@ from coopbandits.fleet.config import parse_config
 from coopbandits.fleet.storage.disk import MemoryDisk
 
 from ..api.running import running
-from ..contexts import alone
+from ..contexts import agent_alone
 from .driving import Make
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "context.md"
@@ -22,7 +22,7 @@ REQUEST: dict[str, Any] = {"hour": 13, "country": "PT"}
 
 
 def test_choices_and_estimates_take_a_context(make: Make) -> None:
-    service = alone(MemoryDisk())
+    service = agent_alone(MemoryDisk())
     with running(service) as server, make(server.address) as client:
         choice = client.choose(["a"], REQUEST)
         client.observe(choice.ticket, 1.0)
@@ -40,7 +40,7 @@ def test_choices_and_estimates_take_a_context(make: Make) -> None:
                 client.arms(context)
         with pytest.raises(InputError, match="context"):
             client.choose()
-    assert service.replica.tickets.next_number == 2
+    assert service.bandit("only").replica.tickets.next_number == 2
 
 
 def test_a_default_stands_in_whatever_the_request(tmp_path: Path, make: Make) -> None:
@@ -53,11 +53,11 @@ def test_the_page_is_right() -> None:
     (toml,) = re.findall(r"^```toml\n(.*?)^```", text, re.M | re.S)
     node = {"id": "n", "journal": "j", "listen": "127.0.0.1:1"}
     told = {**tomllib.loads(toml), "node": node}
-    cluster = parse_config(told, "n.toml", now=2e9, insecure=True).cluster
-    assert cluster.policy == "flooded-totals*lin-ts:disjoint=true"
-    assert cluster.encoder.width == 5
+    (bandit,) = parse_config(told, "n.toml", now=2e9, insecure=True).bandits.values()
+    assert bandit.policy == "flooded-totals*lin-ts:disjoint=true"
+    assert bandit.encoder.width == 5
     (code,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    service = alone(MemoryDisk(), cluster.features)
+    service = agent_alone(MemoryDisk(), bandit.features)
     with running(service) as server:
         exec(code.replace("127.0.0.1:8400", server.address), {})  # noqa: S102  of our own page
-    assert service.replica.own_counts.sum() == 1
+    assert service.bandit("only").replica.own_counts.sum() == 1

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import networkx as nx
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from coopbandits.fleet.config import ClusterConfig, DocumentConfig
+from coopbandits.fleet.config import DocumentConfig
 from coopbandits.fleet.config.write import write_config
 from coopbandits.fleet.document.content import read_document
 from coopbandits.fleet.document.keeper import Keeper
@@ -16,11 +15,11 @@ from coopbandits.fleet.document.seal import Signed, make_head, sign
 from coopbandits.fleet.identity.operators import key_text, public_bytes
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.journal import Journal
-from tests.torture.schedule import START
 from tests.torture.world import World
 
+from ..bandits import only
+
 NAME = "shop"
-CLUSTER = ClusterConfig(NAME, START - 1000, ("a", "b"), reward_range=(0.0, 1.0))
 
 
 def key(number: int) -> Ed25519PrivateKey:
@@ -68,8 +67,7 @@ def keeper(disk: MemoryDisk | None = None, roots: tuple[int, ...] = (1,)) -> Kee
 def world(graph: nx.Graph[int], roots: tuple[int, ...] = (1,), **settings: Any) -> World:
     """Return a fleet whose agents trust some keys."""
     config = DocumentConfig(tuple(map(public, roots)))
-    cluster = dataclasses.replace(CLUSTER, **settings)
-    return World(cluster, graph, document=config)
+    return World(only(arms=("a", "b"), **settings), graph, document=config)
 
 
 def versions(fleet: World) -> list[int]:

@@ -21,11 +21,10 @@ NODE = {"id": "n0", "journal": "n0", "listen": "127.0.0.1:7400", "api": "127.0.0
 
 
 def node_file(path: Path, name: str = "shop", **tables: object) -> Path:
-    """A node with a half-life of its one bandit, or with other tables."""
+    """A node with one bandit, and with other tables."""
     cluster = {"name": name, "epoch": datetime(2026, 1, 1, tzinfo=UTC)}
-    one = {**BUTTON, "half_life": "60s"}
-    told = {"cluster": cluster if tables else cluster | one, "node": NODE, **tables}
-    path.write_text(write_config(told))
+    told = {"cluster": cluster, "node": NODE, "bandits": {"button": BUTTON}}
+    path.write_text(write_config(told | tables))
     return path
 
 
@@ -41,7 +40,7 @@ def test_nothing_is_signed_that_agents_would_refuse(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         app(["cluster", "sign", str(path), "--key", str(key)], standalone_mode=False)
     lines = str(refused.value).splitlines()
-    told = ("token_file is a file of", "pinned in [bandits.button]", "waits for all", "a list of 1")
+    told = ("token_file is a file of", "pinned in [bandits.button]", "no num_agents", "a list of 1")
     assert all(any(text in line for line in lines) for text in told), lines
     assert not signature_file(path).exists()
     path.write_text(write_config({"cluster": HEAD | {"colour": 1}, "bandits": {"b": {}}}))
@@ -59,22 +58,25 @@ def test_files_of_nodes_are_looked_at_too(
     public = make_key(tmp_path / "new.key").hex()
     make_key(key)
     head = HEAD | {"operators": [f"ed25519:{public}"]}
-    path.write_text(write_config({"cluster": head, "bandits": {"button": BUTTON}}))
-    plain, other = node_file(tmp_path / "plain.toml"), tmp_path / "other.toml"
-    node_file(other, "bank", bandits={"button": BUTTON})
+    members = [{"id": "n1", "address": "10.0.0.1:7400"}]
+    path.write_text(
+        write_config({"cluster": head, "bandits": {"button": BUTTON}, "members": members})
+    )
+    near = [{"id": "n1", "address": "127.0.0.1:7401"}]
+    one, other = node_file(tmp_path / "one.toml", neighbors=near), tmp_path / "other.toml"
+    node_file(other, "bank")
     sign = ["cluster", "sign", str(path), "--key", str(key)]
     with pytest.raises(InputError) as refused:
-        app([*sign, "--node", str(plain), "--node", str(other)], standalone_mode=False)
+        app([*sign, "--node", str(one), "--node", str(other)], standalone_mode=False)
     first, second = str(refused.value).splitlines()
-    assert "n0" in first
+    assert "n1 is at 10.0.0.1:7400" in first
     assert "'bank'" in second
-    node_file(other, bandits={"button": BUTTON})
+    node_file(other)
     app([*sign, "--node", str(other)], standalone_mode=False)
     told = capsys.readouterr()
     assert told.out.startswith("version 3 of shop, signed by 1")
     assert "none of them has signed it" in told.err
     path.write_text(write_config({"cluster": HEAD, "settings": {"rounds_per_second": 0.01}}))
     node_file(other, bandits={"button": BUTTON | {"half_life": "60s"}})
-    for file in (plain, other):
-        with pytest.raises(InputError, match="half_life"):
-            app([*sign, "--node", str(file)], standalone_mode=False)
+    with pytest.raises(InputError, match="half_life"):
+        app([*sign, "--node", str(other)], standalone_mode=False)

@@ -14,11 +14,10 @@ from coopbandits.fleet.api.server import Server
 from coopbandits.fleet.config import DocumentConfig
 from coopbandits.fleet.document.files import sign_file
 from coopbandits.fleet.identity.operators import make_key
-from coopbandits.fleet.service.bandit import ServedBandit
 from tests.torture.world import World
 
 from ..api.running import running
-from .made import CLUSTER
+from ..bandits import only
 
 TEXT = '[cluster]\nversion = 1\nname = "shop"\n'
 
@@ -31,8 +30,8 @@ def key(tmp_path: Path) -> Path:
 @pytest.fixture
 def agent(key: Path) -> Iterator[Server]:
     """An agent without neighbours, that believes the key."""
-    world = World(CLUSTER, nx.empty_graph(1), document=DocumentConfig((make_key(key),)))
-    service = ServedBandit(world.config(0), world.node(0), lambda: 7)
+    world = World(only(), nx.empty_graph(1), document=DocumentConfig((make_key(key),)))
+    service = world.service(0, lambda: 7)
     with running(service) as server:
         yield server
 

@@ -155,7 +155,7 @@ def test_who_takes_no_documents_is_sent_none_and_both_talk() -> None:
 
 
 def test_agents_of_different_documents_learn_together() -> None:
-    fleet = world(nx.path_graph(2), num_agents=None)
+    fleet = world(nx.path_graph(2))
     pass_seconds(fleet, 1)
     fleet.post = lambda *_: True  # type: ignore[method-assign]  # the test's own instead
     fleet.node(0).adopt(signed(1, settings={"rounds_per_second": 5.0}))
@@ -201,7 +201,7 @@ def test_only_members_have_links() -> None:
 
 
 def test_pace_and_bounds_change_while_agents_run() -> None:
-    fleet = world(nx.path_graph(2), max_pulls_per_second=100.0)
+    fleet = world(nx.path_graph(2), policy="tree-ts", max_pulls_per_second=100.0)
     pass_seconds(fleet, 1)
     change = {"rounds_per_second": 2.0, "max_pulls_per_second": 500.0, "signatures_per_second": 1.0}
     fleet.node(0).adopt(signed(1, settings=change))
@@ -210,7 +210,7 @@ def test_pace_and_bounds_change_while_agents_run() -> None:
     for _ in range(40):
         fleet.step(0.1)
     assert fleet.replica(1).rounds - rounds == pytest.approx(8, abs=2)
-    gossip = fleet.node(1).gossip
+    (gossip,) = fleet.node(1).gossips
     assert (gossip.period, gossip.claims.rate) == (0.5, 500.0)
     fleet.node(0).adopt(signed(2, settings={"max_pulls_per_second": 5.0}))
     pass_seconds(fleet, 1)
@@ -381,11 +381,10 @@ def test_a_piece_that_does_not_follow_is_dropped_and_the_document_comes_again() 
 
 def test_what_an_agents_own_file_contradicts_is_refused() -> None:
     fleet = world(nx.path_graph(3), half_life=100.0)
+    fleet.service(0, lambda: 7)
     pass_seconds(fleet, 1)
     with pytest.raises(InputError, match=r"half_life.* 1\.67 min"):
         fleet.node(0).adopt(signed(1, settings={"rounds_per_second": 0.5}))
-    with pytest.raises(InputError, match="declares bandits"):
-        fleet.node(0).adopt(signed(1, bandits={"button": {"arms": ["a", "b"]}}))
     far = [{"id": "n1", "address": "10.0.0.1:7400"}]
     with pytest.raises(InputError, match=r"n1.* 10\.0\.0\.1:7400"):
         fleet.node(0).adopt(signed(1, members=far))

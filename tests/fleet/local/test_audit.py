@@ -29,7 +29,7 @@ def both(first: float = 1.5, pulls: float = 2.0, own: int = 1) -> dict[str, list
 
 
 def well(**shares: dict[str, list[float]]) -> dict[str, Any]:
-    return {who: {"shares": shares.get(who, {})} for who in ("a00", "a01")}
+    return {who: {"bandits": {"local": {"shares": shares.get(who, {})}}} for who in ("a00", "a01")}
 
 
 def verdict(policy: str, arms: Any, health: Any) -> Verdict:

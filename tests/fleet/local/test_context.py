@@ -22,7 +22,7 @@ from coopbandits.fleet.local.audit import add_up, estimate_account, own_account
 from coopbandits.fleet.local.layout import Place, names, reserved, write_tables
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.players import Reward
-from coopbandits.fleet.process.assemble import open_replica
+from coopbandits.fleet.process.declare import open_kept
 from coopbandits.fleet.service import Choice, UnavailableError
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.network import Network
@@ -42,10 +42,9 @@ class Story:
     pause: float = 0.05
 
     @property
-    def cluster(self) -> dict[str, Any]:
-        return {
-            "name": "story",
-            "epoch": datetime.now(UTC).replace(microsecond=0),
+    def tables(self) -> dict[str, dict[str, Any]]:
+        epoch = datetime.now(UTC).replace(microsecond=0)
+        bandit = {
             "arms": list(ARMS),
             "policy": "flooded-totals*lin-ts:disjoint=true",
             "reward_range": [0.0, 1.0],
@@ -53,6 +52,7 @@ class Story:
             "half_life": f"{self.half_life:g}s",
             "features": {"country": list(COUNTRIES), "load": [0, 10]},
         }
+        return {"cluster": {"name": "story", "epoch": epoch}, "bandits": {"story": bandit}}
 
 
 def paid(context: dict[str, Any], arm: str, switched: bool) -> float:
@@ -162,7 +162,8 @@ def held(place: Place) -> float:
     config = read_config(place.config, now=time.time())
     disk = FileDisk(config.journal)
     try:
-        agent: Any = open_replica(config, disk, time.time(), 1, 1).agent
+        (replica,) = open_kept(config, disk, time.time, lambda: 1).replicas.values()
+        agent: Any = replica.agent
         return float(sum(agent.machine.held().values()))
     finally:
         disk.close()
@@ -171,7 +172,7 @@ def held(place: Place) -> float:
 def tell(story: Story, folder: Path) -> None:
     network = Network.from_spec(f"cycle:{story.agents}", weights="metropolis")
     with reserved(folder, names(story.agents)) as places:
-        write_tables(places, network, story.cluster, {})
+        write_tables(places, network, story.tables, {})
         apps = asyncio.run(play(places, story))
         acknowledged = sum(len(app.rewards) for app in apps)
         assert len({reward.ticket for app in apps for reward in app.rewards}) == acknowledged

@@ -9,7 +9,7 @@ import pytest
 from coopbandits import InputError, Network
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import read_config
-from coopbandits.fleet.local.layout import prepared, require_empty, write_configs
+from coopbandits.fleet.local.layout import BANDIT, prepared, require_empty, write_configs
 from coopbandits.fleet.local.settings import make_settings
 
 
@@ -22,11 +22,12 @@ def test_every_configuration_can_be_read(tmp_path: Path) -> None:
     assert [len(config.neighbors) for config in configs] == [3, 1, 1, 1]
     assert configs[1].neighbors == {"a00": configs[0].listen}
     assert len({config.cluster.hash for config in configs}) == 1
-    cluster = configs[0].cluster
-    assert cluster.arms == ("arm-0", "arm-1", "arm-2")
-    assert cluster.reward_range == (0.0, 1.0)
-    assert cluster.num_agents == 4
-    assert cluster.lambda_bound == Network.from_spec("star:4", weights="metropolis").lambda2
+    bandit = configs[0].bandits[BANDIT]
+    assert [config.bandits for config in configs] == [{BANDIT: bandit}] * 4
+    assert [arm.name for arm in bandit.arms] == ["arm-0", "arm-1", "arm-2"]
+    assert bandit.reward_range == (0.0, 1.0)
+    assert bandit.num_agents == 4
+    assert bandit.lambda_bound == Network.from_spec("star:4", weights="metropolis").lambda2
 
 
 def test_gaussian_arms_and_detours(tmp_path: Path) -> None:
@@ -34,11 +35,8 @@ def test_gaussian_arms_and_detours(tmp_path: Path) -> None:
     with prepared(tmp_path, settings) as places:
         write_configs(places, settings, {("a01", "a00"): Address("127.0.0.1", 9)})
         one, other = (read_config(place.config, now=time.time()) for place in places)
-    assert (one.cluster.sigma, one.cluster.reward_range, one.cluster.num_agents) == (
-        2.0,
-        None,
-        None,
-    )
+    bandit = one.bandits[BANDIT]
+    assert (bandit.sigma, bandit.reward_range, bandit.num_agents) == (2.0, None, None)
     assert other.neighbors == {"a00": Address("127.0.0.1", 9)}
     assert one.neighbors == {"a01": other.listen}
 

@@ -19,7 +19,7 @@ from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
 from coopbandits.core.aggregate.spanning_tree import BOND, CHILD
 from coopbandits.core.aggregate.tree_sums import sum_branches
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ExpiredTicketError,
@@ -28,31 +28,30 @@ from coopbandits.fleet.service import (
     UnavailableError,
     UnknownTicketError,
 )
-from coopbandits.fleet.service.bandit import ServedBandit
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.service.catalogue import CATALOGUE
 from coopbandits.fleet.storage.disk import DiskError
 from tests.torture.world import PERIOD, World
 
 from ..api.running import running
+from ..bandits import only
 
 NAMES = ("red", "green", "blue")
-CLUSTER = ClusterConfig(
-    "test", 1_790_000_000, NAMES, "flood-ts:family=bernoulli", reward_range=(-1.0, 3.0)
-)
-SYNCHRONOUS = replace(CLUSTER, policy="dec-ts", num_agents=3, sigma=1.0)
+BANDIT = only("flood-ts:family=bernoulli", NAMES, epoch=1_790_000_000, reward_range=(-1.0, 3.0))
+SYNCHRONOUS = replace(BANDIT, policy="dec-ts", num_agents=3, sigma=1.0)
 
 
-def service_in(world: World, agent: int = 0) -> ServedBandit:
+def service_in(world: World, agent: int = 0) -> ServedAgent:
     """Return the service of an agent, with words 1, 2, 3, …."""
-    return ServedBandit(world.config(agent), world.node(agent), count(1).__next__)
+    return world.service(agent, count(1).__next__)
 
 
-def path_world(cluster: ClusterConfig = CLUSTER) -> World:
-    return World(cluster, nx.path_graph(3))
+def path_world(bandit: BanditConfig = BANDIT) -> World:
+    return World(bandit, nx.path_graph(3))
 
 
-def sample(service: ServedBandit, name: str, **labels: str) -> float:
+def sample(service: ServedAgent, name: str, **labels: str) -> float:
     """Return one value of a metric."""
     (metric,) = (metric for metric in service.metrics() if metric.name == name)
     (value,) = (value for found, value in metric.samples if found == labels)
@@ -72,7 +71,7 @@ def test_a_choice_and_its_reward_go_by_names() -> None:
     assert (blue.own_reward, blue.open) == (3.0, 0)
 
 
-def reward(service: ServedBandit, arm: str, paid: float, times: int = 1) -> None:
+def reward(service: ServedAgent, arm: str, paid: float, times: int = 1) -> None:
     for _ in range(times):
         service.observe(service.choose([arm]).ticket, paid)
 
@@ -111,7 +110,7 @@ def test_an_agent_that_mixes_averages_says_so() -> None:
 
 def test_an_agent_on_a_tree_claims_nothing() -> None:
     """Neither in its recommendation nor by the intervals that the page computes with."""
-    service = service_in(path_world(replace(CLUSTER, policy="tree-ts")))
+    service = service_in(path_world(replace(BANDIT, policy="tree-ts")))
     assert service.recommendation().sentence == "No reward is known of yet."
     for arm, paid in (("blue", 3.0), ("red", -1.0), ("green", -1.0)):
         reward(service, arm, paid, 150)
@@ -124,7 +123,7 @@ def test_an_agent_on_a_tree_claims_nothing() -> None:
 
 
 def test_an_agent_of_a_ledger_claims_by_what_is_certain() -> None:
-    world = path_world(replace(CLUSTER, policy="ledger-ts"))
+    world = path_world(replace(BANDIT, policy="ledger-ts"))
     service = service_in(world)
     for arm, paid in (("blue", 3.0), ("red", -1.0), ("green", -1.0)):
         reward(service, arm, paid, 150)
@@ -162,7 +161,7 @@ def test_an_interval_stays_where_rewards_can_be(reward: float) -> None:
 
 def test_without_a_range_an_interval_is_as_wide_as_it_is() -> None:
     service = service_in(
-        path_world(replace(CLUSTER, policy="flood-ts", reward_range=None, sigma=5.0))
+        path_world(replace(BANDIT, policy="flood-ts", reward_range=None, sigma=5.0))
     )
     service.observe(service.choose(["red"]).ticket, 40.0)
     assert service.arms()[0].confidence == pytest.approx((40.0 - 9.79982, 40.0 + 9.79982))
@@ -227,7 +226,7 @@ def test_a_reward_that_is_late_is_not_counted_even_before_the_next_beat() -> Non
 def test_tickets_run_out_with_a_time_to_wait() -> None:
     world = path_world()
     service = service_in(world)
-    service.replica.tickets.limit = 2
+    service.bandit("only").replica.tickets.limit = 2
     service.choose()
     world.now += 600.0
     service.choose()
@@ -273,24 +272,31 @@ def test_health_is_plain_data() -> None:
     service.observe(service.choose().ticket, 0.0)
     health = service.health()
     assert msgspec.json.decode(msgspec.json.encode(health)) == health
-    assert (health["id"], health["cluster"], health["mode"]) == ("n1", "test", "robust")
-    assert health["policy"] == CLUSTER.policy
+    assert (health["id"], health["cluster"]) == ("n1", "shop")
     assert health["links"] == {"n0": "up", "n2": "down: cut"}
     assert (health["round"], health["rewards"], health["open_tickets"]) == (5, 1, 0)
-    assert health["agents_known"] == 3
     assert health["journal_bytes"] == len(world.disks[1].data)
-    assert sum(health["shares"]["5"][3:]) == 1.0
+    bandit = health["bandits"]["only"]
+    assert (bandit["policy"], bandit["mode"]) == (BANDIT.policy, "robust")
+    assert (bandit["round"], bandit["rewards"], bandit["open_tickets"]) == (5, 1, 0)
+    assert bandit["agents_known"] == 3
+    assert sum(bandit["shares"]["5"][3:]) == 1.0
+
+
+def moving(service: ServedAgent) -> dict[str, float] | None:
+    found: dict[str, float] | None = service.health()["bandits"]["only"]["moving"]
+    return found
 
 
 def test_health_tells_where_pulls_are_that_agents_hand_on() -> None:
-    assert service_in(path_world()).health()["moving"] is None
-    world = path_world(replace(CLUSTER, policy="ledger-ts:family=bernoulli"))
+    assert moving(service_in(path_world())) is None
+    world = path_world(replace(BANDIT, policy="ledger-ts:family=bernoulli"))
     service = service_in(world, 1)
     service.observe(service.choose().ticket, 0.0)
-    assert service.health()["moving"] == {"held": 1.0, "underway": 0.0, "collected": 0.0}
+    assert moving(service) == {"held": 1.0, "underway": 0.0, "collected": 0.0}
     for _ in range(YOUNG + 10):
         world.step()
-    assert service.health()["moving"] == {"held": 0.0, "underway": 0.0, "collected": 1.0}
+    assert moving(service) == {"held": 0.0, "underway": 0.0, "collected": 1.0}
 
 
 def test_metrics_are_those_of_the_catalogue() -> None:
@@ -303,9 +309,9 @@ def test_metrics_are_those_of_the_catalogue() -> None:
     world.cut_link(1, 2)
     world.step()
     world.cut.clear()
+    service.observe(service.choose().ticket, 0.0)
     for _ in range(3):
         world.step()
-    service.observe(service.choose().ticket, 0.0)
     service.choose()
     service.node.refused("10.0.0.9:4", "no certificate")
     assert sample(service, "link_up", neighbor="n0") == 1.0
@@ -343,19 +349,19 @@ def test_totals_that_do_not_add_up_are_seen() -> None:
     service = service_in(path_world())
     for _ in range(4):
         service.observe(service.choose().ticket, 1.0)
-    assert residual(service) == 0.0
-    service.replica.own_counts[0] += 1
-    assert residual(service) == pytest.approx(0.2)
+    assert residual(service.bandit("only")) == 0.0
+    service.bandit("only").replica.own_counts[0] += 1
+    assert residual(service.bandit("only")) == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize("cluster", [SYNCHRONOUS, replace(CLUSTER, policy="gossip-ts")])
-def test_where_policies_spread_rewards_nothing_is_to_add_up(cluster: ClusterConfig) -> None:
-    world = path_world(cluster)
+@pytest.mark.parametrize("bandit", [SYNCHRONOUS, replace(BANDIT, policy="gossip-ts")])
+def test_where_policies_spread_rewards_nothing_is_to_add_up(bandit: BanditConfig) -> None:
+    world = path_world(bandit)
     service = service_in(world)
     service.observe(service.choose().ticket, 1.0)
     for _ in range(9):
         world.step()
-    assert residual(service) == 0.0
+    assert residual(service.bandit("only")) == 0.0
 
 
 KEY = "secret"

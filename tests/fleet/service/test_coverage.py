@@ -14,10 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from coopbandits.core.draws import normals, stream_key, uniforms, words
-from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.service.bandit import ServedBandit
 from tests.torture.world import World
 
+from ..bandits import only
 from ..contexts import ARMS, EXACT, asked, cluster, paid
 
 QUICK, FULL = 40, 2000
@@ -26,11 +27,11 @@ MEANS = {"red": 0.5, "green": 0.3, "blue": 0.2}
 POLICIES = ["flood-ts:family=gaussian", "flood-ucb", "flood-ts:family=bernoulli"]
 
 
-def serve(config: ClusterConfig, case: int) -> ServedBandit:
+def serve(bandit: BanditConfig, case: int) -> ServedBandit:
     """Return a single agent, which chooses differently in every case."""
-    world = World(config, nx.empty_graph(1))
+    world = World(bandit, nx.empty_graph(1))
     tape = iter(words(stream_key(case, 1), np.arange(1000, dtype=np.uint64)).tolist())
-    return ServedBandit(world.config(0), world.node(0), tape.__next__)
+    return world.service(0, tape.__next__).bandit(bandit.name)
 
 
 def variates(case: int, kind: Any, number: int) -> NDArray[np.float64]:
@@ -57,10 +58,10 @@ def require_coverage(held: list[list[float]], least: float) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_intervals_hold_the_mean_of_an_option(policy: str, cases: int) -> None:
     binary = "bernoulli" in policy
-    more: Any = {"reward_range": (0.0, 1.0)} if binary else {"reward_range": None, "sigma": 1.0}
+    more: Any = {"reward_range": (0.0, 1.0)} if binary else {"sigma": 1.0}
     held, pulls = [], 30
     for case in range(cases):
-        service = serve(ClusterConfig("test", 1_790_000_000, tuple(MEANS), policy, **more), case)
+        service = serve(only(policy, tuple(MEANS), epoch=1_790_000_000, **more), case)
         for x in variates(case, uniforms if binary else normals, pulls).tolist():
             choice = service.choose()
             mean = MEANS[choice.arm]

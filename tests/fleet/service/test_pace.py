@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -16,28 +16,30 @@ from coopbandits.core.aggregate.claims import SLACK
 from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import ArmSums
-from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.service import TooManyTicketsError
-from coopbandits.fleet.service.bandit import ServedBandit
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.service.pace import BURST, Pace
 from tests.torture.schedule import START
 from tests.torture.world import World
 
 from ..api.running import ask, running
+from ..bandits import only
 
 RATE = 2.0
-CLUSTER = ClusterConfig(
-    "test", 1_790_000_000, ("red", "blue"), "flood-ts", sigma=1.0, max_pulls_per_second=RATE
-)
 
 
-def make(cluster: ClusterConfig = CLUSTER) -> tuple[World, ServedBandit]:
-    world = World(cluster, nx.path_graph(2))
+def bandit(policy: str = "flood-ts", rate: float = RATE) -> BanditConfig:
+    return only(policy, ("red", "blue"), epoch=1_790_000_000, sigma=1.0, max_pulls_per_second=rate)
+
+
+def make(**settings: Any) -> tuple[World, ServedAgent]:
+    world = World(bandit(**settings), nx.path_graph(2))
     return world, serve(world)
 
 
-def serve(world: World) -> ServedBandit:
-    return ServedBandit(world.config(0), world.node(0), lambda: 7)
+def serve(world: World) -> ServedAgent:
+    return world.service(0, lambda: 7)
 
 
 def count(call: Callable[[], object], most: int = 10_000) -> int:
@@ -50,7 +52,7 @@ def count(call: Callable[[], object], most: int = 10_000) -> int:
     return most
 
 
-def pull(service: ServedBandit) -> None:
+def pull(service: ServedAgent) -> None:
     service.observe(service.choose().ticket, 1.0)
 
 
@@ -78,7 +80,7 @@ def test_rewards_of_many_tickets_at_once_are_taken_at_the_rate() -> None:
         tickets.append(service.choose().ticket)
     waiting = iter(tickets)
     assert count(lambda: service.observe(next(waiting), 1.0)) == RATE * BURST
-    assert int(service.replica.own_counts.sum()) == RATE * BURST
+    assert int(service.bandit("only").replica.own_counts.sum()) == RATE * BURST
     refused = tickets[int(RATE * BURST)]
     world.now += 1.0
     assert not service.observe(refused, 1.0).duplicate
@@ -134,19 +136,19 @@ def test_what_is_taken_here_is_believed_there(rate: float, delay: float) -> None
 
 
 def test_the_fleet_believes_an_application_at_full_speed() -> None:
-    world, service = make(replace(CLUSTER, max_pulls_per_second=50.0))
+    world, service = make(rate=50.0)
     other = world.node(1)
     while world.now < START + 40.0:
         count(lambda: pull(service))
         for _ in range(4):
             world.step()
     assert not other.refusals
-    totals = other.replica.agent.estimate().counts.sum()
+    totals = world.replica(1).agent.estimate().counts.sum()
     assert totals >= 50.0 * 36.0
 
 
 def test_the_api_answers_429_with_a_time_to_wait() -> None:
-    _, service = make(replace(CLUSTER, max_pulls_per_second=0.2))
+    _, service = make(rate=0.2)
     with running(service) as server:
         answers = [ask(server, "POST", "/choose") for _ in range(8)]
     assert [answer.status for answer in answers] == [200] * 6 + [429] * 2
@@ -156,7 +158,7 @@ def test_the_api_answers_429_with_a_time_to_wait() -> None:
 
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts", "flooded-totals*moss"])
 def test_rewards_at_the_bound_leave_choices_and_estimates_finite(policy: str) -> None:
-    world, service = make(replace(CLUSTER, policy=policy, max_pulls_per_second=1000.0))
+    world, service = make(policy=policy, rate=1000.0)
     for reward in (1e60, -1e60, 1e60, 1e-60) * 10:
         service.observe(service.choose().ticket, reward)
         ticket = service.choose().ticket

@@ -14,7 +14,7 @@ from coopbandits.fleet.config import DocumentConfig, write_config
 from coopbandits.fleet.document.seal import MAX_CONTENT, Signed, to_json
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
-from coopbandits.fleet.service.bandit import ServedBandit
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import DiskError
 from tests.torture.world import World
 
@@ -24,8 +24,8 @@ from ..document.made import pass_seconds, public, signed, text, world
 TOKEN = "secret"
 
 
-def service_of(fleet: World, agent: int = 0) -> ServedBandit:
-    return ServedBandit(fleet.config(agent), fleet.node(agent), lambda: 7)
+def service_of(fleet: World, agent: int = 0) -> ServedAgent:
+    return fleet.service(agent, lambda: 7)
 
 
 def test_who_has_which_version_is_told() -> None:
@@ -70,7 +70,7 @@ def test_the_pace_of_applications_follows_the_document() -> None:
     with pytest.raises(TooManyTicketsError, match=r"0\.1 a second"):
         service.choose()
     again = service_of(fleet)
-    assert again.choosing.rate == 0.1, "after a restart, too"
+    assert again.bandit("only").choosing.rate == 0.1, "after a restart, too"
     again.adopt(to_json(signed(2)))
     fleet.now += 1.0
     again.choose()
@@ -82,7 +82,7 @@ def test_what_cannot_be_stored_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> 
     def fail(data: bytes) -> None:
         raise DiskError("the journal cannot be written: no room")
 
-    monkeypatch.setattr(service.replica.journal.disk, "append", fail)
+    monkeypatch.setattr(service.node.bandits.journal.disk, "append", fail)
     with pytest.raises(UnavailableError, match="no room"):
         service.adopt(to_json(signed(1)))
     service.failure = "the agent failed"
@@ -117,11 +117,11 @@ def test_a_program_hands_a_document_to_its_own_agent(tmp_path: Path) -> None:
     path = tmp_path / "node.toml"
     tables = {
         "cluster": {
-            "name": "shop", "epoch": datetime(2026, 1, 31, tzinfo=UTC), "arms": ["a", "b"],
-            "reward_range": [0.0, 1.0],
+            "name": "shop", "epoch": datetime(2026, 1, 31, tzinfo=UTC),
         },
         "node": {"id": "shop-1", "listen": "127.0.0.1:0", "journal": "journal"},
         "document": {"operators": [text(1)]},
+        "bandits": {"button": {"arms": ["a", "b"], "reward_range": [0.0, 1.0]}},
     }  # fmt: skip
     path.write_text(write_config(tables))
     with LocalAgent(path, insecure=True) as agent:

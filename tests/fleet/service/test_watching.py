@@ -13,16 +13,18 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.metrics import Meter, render
 from coopbandits.fleet.config import NodeConfig, TlsFiles
 from coopbandits.fleet.process.main import door_for
-from coopbandits.fleet.protocol.frames import NO_DOOR, Door, Hello, encode_hello
-from coopbandits.fleet.service.bandit import ServedBandit
+from coopbandits.fleet.protocol.frames import NO_DOOR, Door, Hello, Stamp, encode_hello
+from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.service.watching import LONGEST_LABEL, MOST_LABELS, labels
 from coopbandits.page.state import AgentState
+from tests.torture.world import World
 
-from ..protocol.test_node import relinked, stamp
-from .test_application import CLUSTER, path_world, sample, service_in
+from ..bandits import only
+from ..protocol.test_node import relinked
+from .test_application import BANDIT, path_world, sample, service_in
 
 
-def pulled(service: ServedBandit, arm: str, *rewards: float) -> None:
+def pulled(service: ServedAgent, arm: str, *rewards: float) -> None:
     for reward in rewards:
         service.observe(service.choose([arm]).ticket, reward)
 
@@ -36,7 +38,7 @@ def test_the_state_says_what_a_page_shows() -> None:
     service.choose(["blue"])
     state = service.state()
     red, green, blue = state.arms
-    assert (state.id, state.cluster, state.policy) == ("n1", "test", CLUSTER.policy)
+    assert (state.id, state.cluster, state.policy) == ("n1", "shop", BANDIT.policy)
     assert (red.choices, red.own_pulls, red.own_reward, red.open) == (2, 2, 3.0, 0)
     assert (blue.choices, blue.own_pulls, blue.open) == (2, 1, 1)
     assert (green.mean, green.low, green.high, green.choices) == (None, None, None, 0)
@@ -81,12 +83,16 @@ def test_choices_survive_a_restart_and_expired_tickets_stay_counted() -> None:
 # Where a neighbour's API is: its port comes from its HELLO, its host from this agent's own file.
 
 
+def stamp(world: World) -> Stamp:
+    return Stamp(0, world.cluster.epoch, 0, world.node(1).settings.incarnation)
+
+
 def api_of_n1(told: Door = NO_DOOR) -> str | None:
     world = path_world()
     world.step()
     relinked(world)
     port, secure = told
-    hello = Hello("n1", "test", CLUSTER.hash, 2, api_port=port, api_secure=secure)
+    hello = Hello("n1", "shop", BANDIT.cluster.hash, api_port=port, api_secure=secure)
     world.node(0).received("n1", encode_hello(stamp(world), hello))
     assert world.node(0).peers["n1"].met
     return service_in(world).state().neighbors[0].api
@@ -103,9 +109,9 @@ def test_a_port_that_is_none_is_refused_as_no_greeting(port: object) -> None:
     world = path_world()
     world.step()
     relinked(world)
-    fields = msgspec.to_builtins(Hello("n1", "test", CLUSTER.hash, 2)) | {"api_port": port}
+    fields = msgspec.to_builtins(Hello("n1", "shop", BANDIT.cluster.hash)) | {"api_port": port}
     body = msgspec.msgpack.encode(fields)
-    good = encode_hello(stamp(world), Hello("n1", "test", CLUSTER.hash, 2))
+    good = encode_hello(stamp(world), Hello("n1", "shop", BANDIT.cluster.hash))
     frame = good[:8] + len(body).to_bytes(4, "little") + good[12:40] + body
     world.node(0).received("n1", frame)
     assert not world.node(0).peers["n1"].met
@@ -137,7 +143,7 @@ NEAR, FAR = Address("127.0.0.1", 7400), Address("10.0.0.2", 7400)
 def test_neighbours_are_told_of_an_api_that_they_can_reach(
     api: Address | Path, told: set[str]
 ) -> None:
-    config = NodeConfig(CLUSTER, "n0", Path("unused"), {"near": NEAR, "far": FAR}, api=api)
+    config = NodeConfig(BANDIT.cluster, "n0", Path("unused"), {"near": NEAR, "far": FAR}, api=api)
     files = TlsFiles(Path("a"), Path("b"), Path("c"))
     for name, place in config.neighbors.items():
         secure = door_for(replace(config, api_tls=files), place)
@@ -165,7 +171,7 @@ def test_every_arm_is_measured() -> None:
 
 def test_labels_are_bounded_and_the_rest_is_added_up() -> None:
     names = tuple(f"arm {k} {'x' * 200}" for k in range(200))
-    service = service_in(path_world(replace(CLUSTER, arms=names)))
+    service = service_in(path_world(only(BANDIT.policy, names, reward_range=(-1.0, 3.0))))
     pulled(service, names[0], 1.0)
     pulled(service, names[150], 1.0, 2.0)
     pulled(service, names[199], 3.0)
@@ -180,7 +186,7 @@ def test_labels_are_bounded_and_the_rest_is_added_up() -> None:
 
 def test_prometheus_reads_names_as_they_are() -> None:
     hostile = ('a"b\\', "two\nlines", "<script>", "\u202eevil")
-    service = service_in(path_world(replace(CLUSTER, arms=hostile)))
+    service = service_in(path_world(only(BANDIT.policy, hostile, reward_range=(-1.0, 3.0))))
     pulled(service, hostile[1], 2.0)
     text = render(service.metrics(), Meter()).decode()
     (family,) = (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.read import load, parse_config
 
@@ -68,7 +69,7 @@ def _clusters(path: str, cluster: ClusterConfig, first: str, other: ClusterConfi
 
 
 def _bandits(path: str, node: NodeConfig, first: str, other: NodeConfig) -> Iterator[str]:
-    """Yield what keeps two agents from talking about a bandit; arms may differ."""
+    """Yield what keeps two agents from talking about a bandit."""
     for name in sorted(node.bandits.keys() & other.bandits.keys()):
         mine, theirs = node.bandits[name], other.bandits[name]
         if (mine.number, mine.shared) != (theirs.number, theirs.shared):
@@ -76,9 +77,19 @@ def _bandits(path: str, node: NodeConfig, first: str, other: NodeConfig) -> Iter
                 f"{path}: [bandits.{name}] is number {mine.number} with {mine.shared}, but {first} "
                 f"has number {theirs.number} with {theirs.shared}; they must be the same"
             )
+        elif not mine.can_widen and _ids(mine) != _ids(theirs):
+            yield (
+                f"{path}: [bandits.{name}] has the arms {_ids(mine)}, but {first} has "
+                f"{_ids(theirs)}; with policy {mine.policy} they must be the same in the same "
+                "order on all nodes"
+            )
     for name in sorted(node.bandits.keys() ^ other.bandits.keys()):
         where = path if name in node.bandits else first
         yield f"{path}: bandit {name} is declared in {where} alone; declare it on all nodes"
+
+
+def _ids(bandit: BanditConfig) -> list[str]:
+    return [arm.id for arm in bandit.arms]
 
 
 def _shown(key: str, value: Any) -> str:

@@ -1,7 +1,7 @@
 """What agents refuse in a document, told before it is signed, and by an agent before it is taken.
 
-Some of it depends on the files of the nodes: which cluster they are of, and which form their
-bandits have. What was learned, only a running agent knows.
+Some of it depends on the files of the nodes: which cluster they are of, which bandits they declare
+themselves, and how fast they gossip. What was learned, only a running agent knows.
 """
 
 from __future__ import annotations

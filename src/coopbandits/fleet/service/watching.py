@@ -23,7 +23,7 @@ OTHERS = "others"
 LONGEST_LABEL = 100
 
 
-def agent_state(service: ServedBandit, since: int, bandits: Sequence[str] = ("",)) -> AgentState:
+def agent_state(service: ServedBandit, since: int, bandits: Sequence[str]) -> AgentState:
     """Return an agent's state, with what happened after an event.
 
     `bandits` are the names of all that there are, the one told of first.
