@@ -25,6 +25,7 @@ from coopbandits.fleet.process.declare import make_node, open_bandits
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.sessions import Session
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.events import Chose
@@ -141,6 +142,10 @@ class World:
         """Return the state of an agent's first bandit."""
         return self.node(agent).bandits.replicas[self.bandit.number]
 
+    def session(self, agent: int) -> Session:
+        """Return what an agent says of its first bandit."""
+        return self.node(agent).sessions.sessions[self.bandit.number]
+
     def cut_link(self, one: int, other: int) -> None:
         """Cut a link until `heal`."""
         self.cut.add((min(one, other), max(one, other)))
@@ -206,13 +211,17 @@ class World:
                 self._break()
         self.deliver(deliver)
 
-    def pull(self, agent: int, word: int, reward: float) -> int | None:
-        """Let an agent's application choose and hand in a reward, if the agent lives."""
+    def pull(self, agent: int, word: int, reward: float | Callable[[int], float]) -> int | None:
+        """Let an agent's application choose and hand in a reward, if the agent lives.
+
+        `reward` may be a function of the arm.
+        """
         node = self.nodes[agent]
         if node is None:
             return None
         replica = self.replica(agent)
         ticket, arm = replica.choose(word, None, self.now)
+        reward = reward(arm) if callable(reward) else reward
         replica.observe(ticket, reward)
         node.sessions.wake(self.bandit.number)
         self.shells[agent].settle()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.chronicle import MOST, SUBJECTS, Chronicle
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import DiskError
 from tests.torture.world import World
 
-CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), reward_range=(0.0, 1.0))
+from ..bandits import only
 
 
 def texts(node: Node, kind: str) -> list[str]:
@@ -19,7 +18,7 @@ def texts(node: Node, kind: str) -> list[str]:
 
 
 def world() -> World:
-    made = World(CLUSTER, nx.path_graph(2))
+    made = World(only(), nx.path_graph(2))
     made.step()
     return made
 
@@ -54,7 +53,7 @@ def test_trouble_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
         raise DiskError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(node.replica, "maintain", full)
+        patched.setattr(node.bandits, "maintain", full)
         for _ in range(5):
             made.now += 1.0
             node.beat()

@@ -13,31 +13,25 @@ import pytest
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.entries import FORGET, HEADER, RENUMBER, Attributed, entry_number
 from coopbandits.core.contract import Vector
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.identity.certs import init_authority, issue, renew
 from coopbandits.fleet.identity.notary import Notary, pack
 from coopbandits.fleet.process.assemble import make_notary
+from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
 from coopbandits.fleet.protocol.entries import EntryExchange
 from coopbandits.fleet.protocol.frames import Fields, Stamp, encode_data
 from coopbandits.fleet.protocol.proofs import BURST
 from tests.torture.world import World
 
-CLUSTER = ClusterConfig(
-    "test",
-    1_799_999_000,
-    ("a", "b"),
-    "flood-ts",
-    reward_range=(0.0, 1.0),
-    max_pulls_per_second=10.0,
-    max_agents=10,
-)
+from ..bandits import only
+
+BANDIT = only(name="test", max_pulls_per_second=10.0, max_agents=10)
 MOST = 10.0 * (1000.0 + 60.0)
 LIAR, VICTIM = 1, 0
 """Agents on a path 0 – 1 – 2 – 3, so that the liar passes on what 0 and the others say."""
 
 
 def fleet(certificates: Path, graph: nx.Graph[int] | None = None) -> World:
-    world = World(CLUSTER, graph or nx.path_graph(4), certificates=certificates)
+    world = World(BANDIT, graph or nx.path_graph(4), certificates=certificates)
     for _ in range(5):
         world.step()
     return world
@@ -50,9 +44,14 @@ def machine(world: World, agent: int) -> Attributed:
 
 
 def exchange(world: World, agent: int) -> EntryExchange:
-    entries = world.node(agent).gossip.entries
+    entries = world.session(agent).gossip.entries
     assert entries is not None
     return entries
+
+
+def stamp_of(world: World, sender: int, round_: int) -> Stamp:
+    start = world.node(sender).settings.incarnation
+    return Stamp(2, BANDIT.cluster.epoch, round_, start, BANDIT.number)
 
 
 def row(number: float, worst: float, best: float = 0.0, rounds: float = 5.0) -> list[float]:
@@ -60,20 +59,30 @@ def row(number: float, worst: float, best: float = 0.0, rounds: float = 5.0) -> 
     return [number, rounds, 0.0, best, worst, best]
 
 
+def notary_of(world: World, agent: int) -> ArmNotary:
+    """Return what signs entries with the certificate that an agent has by now.
+
+    A liar signs also what has no form in which it could be signed.
+    """
+    form = signed_form(world.replica(agent), BANDIT.number)
+    notary = make_notary(world.config(agent))
+    return ArmNotary(notary, lambda entry, left: form(entry, left) or entry)
+
+
 def tell(
     world: World, receiver: int, *rows: list[float], sender: int = LIAR, signer: int | None = LIAR
 ) -> None:
     """Let an agent send entries, signed by any of the agents, or by none."""
-    node = world.node(sender)
-    rounds = node.replica.rounds + 1
-    node.replica.rounds += 1  # so that its next message is newer
+    replica = world.replica(sender)
+    replica.rounds += 1  # so that its next message is newer
+    rounds = replica.rounds
     values = np.array([float(rounds), 0.0, *(value for each in rows for value in each)])
     fields = None
     if signer is not None:
-        by = make_notary(world.config(signer))
+        by = notary_of(world, signer)
         proofs = b"".join(by.sign(np.array(each).tobytes()) for each in rows)
         fields = Fields(proofs, pack([each.certificate for each in by.authors.values()]))
-    stamp = Stamp(2, CLUSTER.epoch, rounds, node.replica.incarnation)
+    stamp = stamp_of(world, sender, rounds)
     world.node(receiver).received(f"n{sender}", encode_data(stamp, values, fields))
 
 
@@ -132,7 +141,7 @@ def test_whatever_is_changed_in_a_signed_message_it_is_refused(
     spoil: str, certificates: Path
 ) -> None:
     world = fleet(certificates)
-    by = make_notary(world.config(LIAR))
+    by = notary_of(world, LIAR)
     said = np.array(row(number(world, LIAR), 3.0, 2.0))
     proof, papers = by.sign(said.tobytes()), [each.certificate for each in by.authors.values()]
     if spoil == "entry":
@@ -146,7 +155,7 @@ def test_whatever_is_changed_in_a_signed_message_it_is_refused(
         proof = b""
     else:
         proof += proof
-    stamp = Stamp(2, CLUSTER.epoch, 10**6, world.node(LIAR).replica.incarnation)
+    stamp = stamp_of(world, LIAR, 10**6)
     data = encode_data(stamp, np.array([9.0, 0.0, *said]), Fields(proof, pack(papers)))
     before = world.replica(2).agent.export_state()
     world.node(2).received("n1", data)
@@ -178,8 +187,7 @@ def test_absurd_numbers_of_messages_hurt_nobody_else(
     number_told: float, certificates: Path
 ) -> None:
     world = fleet(certificates)
-    node = world.node(LIAR)
-    stamp = Stamp(2, CLUSTER.epoch, node.replica.rounds + 1, node.replica.incarnation)
+    stamp = stamp_of(world, LIAR, world.replica(LIAR).rounds + 1)
     for at in (0, 1):
         values = np.array([1.0, 1.0])
         values[at] = number_told
@@ -310,7 +318,7 @@ def test_authors_sign_no_more_often_than_they_may(certificates: Path) -> None:
 def test_a_certificate_is_sent_once_per_author_and_link(
     certificates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World(CLUSTER, nx.path_graph(4), certificates=certificates)
+    world = World(BANDIT, nx.path_graph(4), certificates=certificates)
     sent: list[tuple[int, int, int]] = []
     post = world.post
 

@@ -20,6 +20,7 @@ from coopbandits.fleet.config.bandits import MOST_ARMS, Arm
 from coopbandits.fleet.identity.certs import issue
 from coopbandits.fleet.identity.notary import PROOF, pack
 from coopbandits.fleet.process.assemble import make_notary
+from coopbandits.fleet.protocol.arms import ArmNotary
 from coopbandits.fleet.protocol.entries import EntryExchange
 from coopbandits.fleet.protocol.frames import (
     Fields,
@@ -28,17 +29,17 @@ from coopbandits.fleet.protocol.frames import (
     encode_data,
     encode_greeting,
 )
-from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.proofs import BURST, ForgedError, Proven
-from coopbandits.fleet.protocol.sessions import Talk
+from coopbandits.fleet.protocol.sessions import Session
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.purging import PURGED, signed_columns
 from tests.torture.world import World
 
 from ..bandits import CLUSTER as SHOP
-from ..bandits import Many, both
+from ..bandits import Many, both, only
 from .test_entries import (
-    CLUSTER,
+    BANDIT,
     LIAR,
     VICTIM,
     exchange,
@@ -51,13 +52,13 @@ from .test_entries import (
 
 HONEST = 2
 
-Change = Callable[[Talk, Vector], tuple[Vector, bytes]]
+Change = Callable[[Session, Vector], tuple[Vector, bytes]]
 """Returns an entry as a relay has changed it, and what it puts behind the proof."""
 
 
 @pytest.mark.parametrize("strange", [-1e300, 1e300, 2.0 * AUTHORED, AUTHORED - 1.0, LIAR, -1.0])
 def test_an_entry_of_no_possible_number_changes_nothing(strange: float, certificates: Path) -> None:
-    world = World(CLUSTER, nx.path_graph(3), certificates=certificates)
+    world = World(BANDIT, nx.path_graph(3), certificates=certificates)
     settle(world, 5)
     tell(world, VICTIM, row(strange, 1.0))
     assert world.node(VICTIM).refusals == {"impossible": 1}
@@ -78,15 +79,8 @@ def shop(certificates: Path, **button: object) -> Many:
     return world
 
 
-def talk(world: Many, agent: int) -> Talk:
-    node = world.node(agent)
-    assert isinstance(node, Node)
-    (found,) = (each for each in node.sessions.sessions.values() if each.bandit.name == "button")
-    return found
-
-
 def entries(world: Many, agent: int) -> EntryExchange:
-    found = talk(world, agent).gossip.entries
+    found = world.session(agent).gossip.entries
     assert found is not None
     return found
 
@@ -107,7 +101,7 @@ def purge_red(world: Many) -> None:
 
 def send_back(world: Many, change: Change) -> None:
     """Let a relay tell an author its own entry, changed, with the proof that it has."""
-    here, there = talk(world, LIAR), talk(world, VICTIM)
+    here, there = world.session(LIAR), world.session(VICTIM)
     known = entries(world, LIAR).book.known[float(entries(world, VICTIM).machine.number)]
     entry, left = change(here, np.frombuffer(known.entry).copy())
     round_ = there.peers[LIAR].heard_round + 1
@@ -126,19 +120,19 @@ def send_back(world: Many, change: Change) -> None:
     world.node(VICTIM).received(f"n{LIAR}", data)
 
 
-def with_signed_zeros(here: Talk, entry: Vector) -> tuple[Vector, bytes]:
+def with_signed_zeros(here: Session, entry: Vector) -> tuple[Vector, bytes]:
     del here
     entry[HEADER:][entry[HEADER:] == 0.0] = -0.0
     return entry, b""
 
 
-def with_other_squares(here: Talk, entry: Vector) -> tuple[Vector, bytes]:
+def with_other_squares(here: Session, entry: Vector) -> tuple[Vector, bytes]:
     arms = len(here.arms)
     entry[HEADER + 2 * arms : HEADER + 3 * arms] += 1.0
     return entry, b""
 
 
-def with_another_lump(here: Talk, entry: Vector) -> tuple[Vector, bytes]:
+def with_another_lump(here: Session, entry: Vector) -> tuple[Vector, bytes]:
     """Change the sum of what was purged by what rounding may do, and prove it by the right one."""
     at = list(here.replica.arms).index(PURGED)
     right = here.replica.agent.machine.registers.by_arm(entry[HEADER:])[:, at].tobytes()  # type: ignore[attr-defined]  # made of parts
@@ -188,7 +182,7 @@ def test_what_one_neighbour_greets_and_tells_in_a_round_does_not_pile_up(
     world = shop(certificates)
     pull(world, "red")
     world.steps(40)
-    here, peer = talk(world, LIAR), f"n{LIAR}"
+    here, peer = world.session(LIAR), f"n{LIAR}"
     told = list(entries(world, LIAR).book.known.values())
     values = np.concatenate([np.frombuffer(each.entry) for each in told])
     fields = Fields(b"".join(each.proof for each in told), b"")
@@ -214,8 +208,8 @@ def test_what_one_neighbour_greets_and_tells_in_a_round_does_not_pile_up(
 
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1.79e308, 1e149, -1.0])
 def test_an_author_cannot_tell_of_sites_what_cannot_be(strange: float, certificates: Path) -> None:
-    cluster = replace(CLUSTER, policy="flood-ts:spread=estimate")
-    world = World(cluster, nx.path_graph(3), certificates=certificates)
+    bandit = replace(BANDIT, policy="flood-ts:spread=estimate")
+    world = World(bandit, nx.path_graph(3), certificates=certificates)
     settle(world, 5)
     mine = float(number(world, LIAR))
 
@@ -241,27 +235,27 @@ def test_an_author_cannot_tell_of_sites_what_cannot_be(strange: float, certifica
 
 def test_more_entries_than_fit_into_a_message_are_told_in_turn(certificates: Path) -> None:
     """An author may have many numbers; after it has gone, others still tell each other all."""
-    cluster = replace(CLUSTER, max_agents=4)
-    world = World(cluster, nx.path_graph(4), certificates=certificates)
+    bandit = only(name="test", max_pulls_per_second=10.0, max_agents=4)
+    world = World(bandit, nx.path_graph(4), certificates=certificates)
     settle(world)
     for generation in range(12):
         tell(world, 1, row(entry_number(0, generation + 7), 1.0), sender=0, signer=0)
         settle(world, 8)
     world.cut_link(0, 1)
-    most = cluster.max_agents * (HEADER + 4)
-    assert len(machine(world, 2).held()) > cluster.max_agents
+    most = bandit.cluster.most_agents * (HEADER + 4)
+    assert len(machine(world, 2).held()) > bandit.cluster.most_agents
     world.crash(3)
     world.disks[3] = MemoryDisk()
     world.restart(3)
     sizes = []
-    node = world.node(2)
-    say = node.gossip.say
+    gossip = world.session(2).gossip
+    say = gossip.say
 
-    def weigh(peer, round_, values, fields, now):  # type: ignore[no-untyped-def]  # passes all on
+    def weigh(peer: Peer, round_: int, values: Vector | None, fields: Fields | None) -> None:
         sizes.append(0 if values is None else values.size)
-        say(peer, round_, values, fields, now)
+        say(peer, round_, values, fields)
 
-    node.gossip.say = weigh
+    gossip.say = weigh
     for _ in range(60):
         world.step()
     assert machine(world, 3).held().items() >= machine(world, 2).held().items()
@@ -273,8 +267,8 @@ def test_certificates_of_before_make_room_for_renewed_ones(
 ) -> None:
     folder = tmp_path / "certificates"
     shutil.copytree(certificates, folder)
-    cluster = replace(CLUSTER, max_agents=4)
-    world = World(cluster, nx.complete_graph(4), certificates=folder)
+    bandit = only(name="test", max_pulls_per_second=10.0, max_agents=4)
+    world = World(bandit, nx.complete_graph(4), certificates=folder)
     settle(world)
     for turn in range(4):
         for agent in world.graph:
@@ -288,7 +282,7 @@ def test_certificates_of_before_make_room_for_renewed_ones(
     for agent in world.graph:
         assert world.totals(agent)[2:].sum() == world.acknowledged[2:].sum() == 16
         assert not world.node(agent).refusals
-        assert len(exchange(world, agent).notary.authors) <= 2 * cluster.max_agents
+        assert len(exchange(world, agent).notary.authors) <= 2 * bandit.cluster.most_agents
 
 
 def test_what_a_dead_agent_told_is_proven_however_often_others_renew(
@@ -296,8 +290,8 @@ def test_what_a_dead_agent_told_is_proven_however_often_others_renew(
 ) -> None:
     folder = tmp_path / "certificates"
     shutil.copytree(certificates, folder)
-    cluster = replace(CLUSTER, max_agents=4)
-    world = World(cluster, nx.complete_graph(4), certificates=folder)
+    bandit = only(name="test", max_pulls_per_second=10.0, max_agents=4)
+    world = World(bandit, nx.complete_graph(4), certificates=folder)
     world.pull(3, 5, 1.0)
     settle(world)
     gone = float(number(world, 3))
@@ -308,7 +302,9 @@ def test_what_a_dead_agent_told_is_proven_however_often_others_renew(
         for _ in range(20):
             world.step()
     latest = make_notary(world.config(0)).fingerprint
-    assert exchange(world, 0).notary.fingerprint == latest, "that of the last renewal"
+    notary = exchange(world, 0).notary
+    assert isinstance(notary, ArmNotary)
+    assert notary.notary.fingerprint == latest, "that of the last renewal"
     replica = world.replica(2)
     assert len(replica.certificates) <= 2 * len(replica.proofs) + 1
     world.crash(2)
@@ -328,7 +324,7 @@ def test_of_the_same_that_was_signed_the_one_from_which_less_is_left_out_stays(
         pull(world, arm)
         world.steps(10)
     purge_red(world)
-    book, here = entries(world, HONEST).book, talk(world, HONEST)
+    book, here = entries(world, HONEST).book, world.session(HONEST)
     assert book is not None
     true = book.known[float(entries(world, VICTIM).machine.number)]
     arms, hidden = list(here.replica.arms), np.frombuffer(true.entry).copy()
@@ -367,7 +363,7 @@ def test_what_follows_a_proof_is_of_arms_that_were_pulled_and_not_of_too_many() 
 def test_few_false_certificates_of_one_neighbour_are_looked_at(
     certificates: Path,
 ) -> None:
-    world = World(CLUSTER, nx.path_graph(2), certificates=certificates)
+    world = World(BANDIT, nx.path_graph(2), certificates=certificates)
     book = exchange(world, 0).book
     assert book is not None
     strange = Fields(certificates=pack([b"no certificate"]))

@@ -301,8 +301,8 @@ def test_a_hundred_thousand_bad_streams_do_no_harm() -> None:
     assert read > 5_000
 
 
-def long_way(stream: bytes) -> tuple[int, bytes] | None:
-    """Return round and values of a stream that is one plain vector of this link, as `feed` does."""
+def long_way(stream: bytes) -> tuple[Stamp, bytes] | None:
+    """Return stamp and values of a stream that is one plain vector as expected, as `feed` does."""
     decoder = Decoder(MAX_BODY + 64)
     try:
         found = decoder.feed(stream)
@@ -312,8 +312,8 @@ def long_way(stream: bytes) -> tuple[int, bytes] | None:
         case [DataFrame(stamp, np.ndarray() as values)] if len(stream) == HEADER.size + 8 * len(
             values
         ):
-            is_of_link = msgspec.structs.replace(stamp, round=STAMP.round) == STAMP
-            return (stamp.round, values.tobytes()) if is_of_link else None
+            is_expected = msgspec.structs.replace(stamp, round=STAMP.round) == STAMP
+            return (stamp, values.tobytes()) if is_expected else None
     return None
 
 
@@ -324,7 +324,8 @@ def test_the_short_way_reads_what_the_long_one_does_and_nothing_else(number: int
         stream, decoder = spoilt([len(SEEDS) * row[0] + 1, *row[1:]]), Decoder(MAX_BODY + 64)
         decoder.expect(STAMP)
         found = decoder.read_plain(stream)
-        assert (found and (found[0], found[1].tobytes())) == long_way(stream)
+        told = found and found.values is not None and (found.stamp, found.values.tobytes())
+        assert told == long_way(stream)
         assert kept(decoder) == 0
         taken += found is not None
     assert taken > number / 100
@@ -339,6 +340,22 @@ def test_the_short_way_writes_what_the_long_one_does(size: int) -> None:
         assert frames.encode_plain(frames.plain_form(stamp), round_, values) == whole
 
 
+def test_the_short_way_is_open_to_every_bandit_as_it_was_greeted_last() -> None:
+    other = msgspec.structs.replace(STAMP, bandit=STAMP.bandit + 1, num_arms=2)
+    wider = msgspec.structs.replace(other, num_arms=3)
+    decoder = Decoder(CAP)
+    decoder.expect(STAMP)
+    decoder.expect(other)
+    for stamp in (STAMP, other):
+        plain = decoder.read_plain(encode_data(stamp, np.arange(3.0)))
+        assert plain is not None
+        assert plain.stamp == stamp
+    decoder.expect(wider)
+    for stamp, is_expected in ((STAMP, True), (other, False), (wider, True)):
+        plain = decoder.read_plain(encode_data(stamp, np.arange(3.0)))
+        assert (plain is not None) == is_expected
+
+
 def test_the_short_way_is_closed_before_a_greeting_amid_a_frame_and_after_a_bad_one() -> None:
     whole = encode_data(STAMP, np.arange(3.0))
     decoder = Decoder(CAP)
@@ -346,8 +363,9 @@ def test_the_short_way_is_closed_before_a_greeting_amid_a_frame_and_after_a_bad_
     decoder.expect(STAMP)
     plain = decoder.read_plain(whole)
     assert plain is not None
-    assert plain[1].flags.aligned
-    assert not plain[1].flags.writeable
+    assert plain.values is not None
+    assert plain.values.flags.aligned
+    assert not plain.values.flags.writeable
     for begun in (whole[:50], FULL):
         decoder = Decoder(CAP)
         decoder.expect(STAMP)

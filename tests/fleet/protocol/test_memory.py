@@ -11,12 +11,13 @@ import pytest
 
 from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.draws import words
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.frames import DATA
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
 
-CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b", "c"), "flood-ts", sigma=1.0)
+from ..bandits import only
+
+BANDIT = only(arms=("a", "b", "c"), sigma=1.0)
 VICTIM = 2
 KIND = 3
 """Where a frame says what it is."""
@@ -75,7 +76,7 @@ def numbers(world: World, agent: int = 0) -> int:
 @pytest.mark.parametrize("seed", range(8))
 def test_in_a_quiet_fleet_others_tell_an_agent_what_it_has_lost(seed: int) -> None:
     """Whoever acknowledged a message had it once, but perhaps in another life."""
-    world = World(CLUSTER, nx.cycle_graph(4))
+    world = World(BANDIT, nx.cycle_graph(4))
     pull(world, seed, 5)
     settle(world)
     lose(world, VICTIM)
@@ -88,13 +89,13 @@ def test_in_a_quiet_fleet_others_tell_an_agent_what_it_has_lost(seed: int) -> No
                 world.node(agent).tick()
     settle(world)
     everybody_knows(world)
-    assert world.node(VICTIM).replica.own_counts.sum() == 0
+    assert world.replica(VICTIM).own_counts.sum() == 0
 
 
 def test_an_older_journal_makes_a_new_number_and_what_was_told_stays(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = World(CLUSTER, nx.cycle_graph(4))
+    world = World(BANDIT, nx.cycle_graph(4))
     pull(world, 1, 5)
     settle(world)
     copy = bytes(world.disks[VICTIM].data)
@@ -118,7 +119,7 @@ def test_an_older_journal_makes_a_new_number_and_what_was_told_stays(
 @pytest.mark.parametrize("more", [1, 5, 9])
 def test_pulls_between_a_rollback_and_the_first_link_are_kept(more: int) -> None:
     """Also if they are as many as were lost, or more."""
-    world = World(CLUSTER, nx.cycle_graph(4))
+    world = World(BANDIT, nx.cycle_graph(4))
     pull(world, 1, 5)
     settle(world)
     copy = bytes(world.disks[VICTIM].data)
@@ -141,7 +142,7 @@ def test_an_older_journal_is_noticed_also_by_whoever_is_linked_later(
     graph: nx.Graph[int], more: int
 ) -> None:
     """The one neighbour that is there at first has lost its memory, and knows nothing of it."""
-    world = World(CLUSTER, graph)
+    world = World(BANDIT, graph)
     pull(world, 1, 5)
     settle(world)
     copy = bytes(world.disks[VICTIM].data)
@@ -176,7 +177,7 @@ def test_of_two_lives_that_told_of_as_many_pulls_everybody_takes_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who knows of the one life was not linked when the other began to tell."""
-    world = World(CLUSTER, nx.cycle_graph(4))
+    world = World(BANDIT, nx.cycle_graph(4))
     pull(world, 1, 5)
     settle(world)
     copy = bytes(world.disks[VICTIM].data)
@@ -203,7 +204,7 @@ def test_of_two_lives_that_told_of_as_many_pulls_everybody_takes_the_same(
 
 
 def test_restarts_alone_make_no_new_number() -> None:
-    world = World(CLUSTER, nx.cycle_graph(4))
+    world = World(BANDIT, nx.cycle_graph(4))
     for seed in range(6):
         pull(world, seed, 2)
         world.crash(seed % 4)
@@ -220,7 +221,7 @@ def test_restarts_alone_make_no_new_number() -> None:
 @pytest.mark.parametrize("order", [(VICTIM, 1), (1, VICTIM)], ids=["it first", "it last"])
 def test_after_a_start_neighbours_tell_an_agent_everything(order: tuple[int, int]) -> None:
     """Its memory may lack its own last pulls alone, and then it has heard all that it says."""
-    world = World(CLUSTER, nx.cycle_graph(4))
+    world = World(BANDIT, nx.cycle_graph(4))
     pull(world, 1, 5)
     settle(world)
     neighbor = world.replica(1).agent.machine  # type: ignore[attr-defined]  # flooded totals
@@ -241,7 +242,7 @@ def test_after_a_start_neighbours_tell_an_agent_everything(order: tuple[int, int
 
 
 def test_a_journal_lost_time_and_again_makes_a_number_each_time() -> None:
-    world = World(CLUSTER, nx.cycle_graph(4))
+    world = World(BANDIT, nx.cycle_graph(4))
     for seed in range(5):
         pull(world, seed, 2)
         settle(world)
@@ -253,7 +254,7 @@ def test_a_journal_lost_time_and_again_makes_a_number_each_time() -> None:
 
 def test_an_older_journal_of_a_neighbour_is_told_everything_again() -> None:
     """What the older memory has heard is less than what it acknowledged."""
-    world = World(CLUSTER, nx.path_graph(3))
+    world = World(BANDIT, nx.path_graph(3))
     settle(world)
     copy = bytes(world.disks[1].data)
     pull(world, 1, 4, 0)
@@ -266,7 +267,7 @@ def test_an_older_journal_of_a_neighbour_is_told_everything_again() -> None:
 
 def test_a_pull_is_told_although_a_message_of_its_number_was_heard_before() -> None:
     """A loss of power takes rounds, and numbers are given again to messages with other pulls."""
-    world = World(CLUSTER, nx.path_graph(2))
+    world = World(BANDIT, nx.path_graph(2))
     pull(world, 1, 3)
     settle(world)
     copy = bytes(world.disks[1].data)
@@ -282,7 +283,7 @@ def test_news_are_passed_on_although_a_message_of_their_number_was_heard_before(
     again: bool,
 ) -> None:
     """Also by an agent that has passed these numbers since, and has perhaps started once more."""
-    world = World(CLUSTER, nx.path_graph(3))
+    world = World(BANDIT, nx.path_graph(3))
     pull(world, 1, 3)
     settle(world)
     copy = bytes(world.disks[1].data)
@@ -301,7 +302,7 @@ def test_news_are_passed_on_although_a_message_of_their_number_was_heard_before(
 
 def test_a_signed_entry_outlives_its_author_and_everybodys_restart(certificates: Path) -> None:
     """Proofs are in the journal: a newcomer learns what somebody said who is no more."""
-    world = World(CLUSTER, nx.path_graph(3), certificates=certificates)
+    world = World(BANDIT, nx.path_graph(3), certificates=certificates)
     world.crash(2)
     pull(world, 1, 4, 0)
     for _ in range(20):

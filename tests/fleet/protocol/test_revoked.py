@@ -12,7 +12,7 @@ from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
 
-from .test_entries import CLUSTER, MOST, machine, number, settle, tell
+from .test_entries import BANDIT, MOST, machine, number, settle, tell
 
 LIAR, HONEST = 1, (0, 2, 3)
 WORST, BEST = 0, 1
@@ -29,11 +29,7 @@ def play(world: World, rounds: int) -> None:
     """Let the honest pull: arm 1 pays, arm 0 does not."""
     for word in range(rounds):
         for agent in HONEST:
-            node = world.node(agent)
-            ticket, arm = node.replica.choose(word * 0x9E3779B97F4A7C15 % 2**64, None, world.now)
-            node.replica.observe(ticket, float(arm))
-            world.acknowledged[arm] += arm
-            world.acknowledged[2 + arm] += 1.0
+            world.pull(agent, word * 0x9E3779B97F4A7C15 % 2**64, float)
         world.step()
 
 
@@ -53,7 +49,7 @@ def exact(world: World) -> bool:
 def test_the_effect_of_a_liar_ends_when_it_is_revoked(certificates: Path, revoked: Path) -> None:
     """A graph in which the honest stay connected without the liar."""
     graph = nx.complete_graph(4)
-    world = World(CLUSTER, graph, certificates=certificates, revoked=revoked)
+    world = World(BANDIT, graph, certificates=certificates, revoked=revoked)
     play(world, 5)
     lie(world, 0.5 * MOST, 0.4 * MOST)
     play(world, 5)
@@ -81,7 +77,7 @@ def test_what_a_neighbour_still_tells_of_a_revoked_agent_is_refused(
     certificates: Path, revoked: Path, tmp_path: Path
 ) -> None:
     """One agent has not heard of the revocation yet, and passes on what the liar said."""
-    world = World(CLUSTER, nx.path_graph(4), certificates=certificates, revoked=revoked)
+    world = World(BANDIT, nx.path_graph(4), certificates=certificates, revoked=revoked)
     play(world, 3)
     lie(world, 0.5 * MOST)
     settle(world)
@@ -103,7 +99,7 @@ def test_a_list_that_cannot_be_read_revokes_whom_it_did_before(
     certificates: Path, revoked: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     revoked.write_text("n1\n")
-    world = World(CLUSTER, nx.complete_graph(4), certificates=certificates, revoked=revoked)
+    world = World(BANDIT, nx.complete_graph(4), certificates=certificates, revoked=revoked)
     settle(world)
     revoked.write_text("no id!\n")
     settle(world)
@@ -116,7 +112,7 @@ def test_a_list_that_cannot_be_read_revokes_whom_it_did_before(
 
 
 def test_a_revoked_agents_own_memory_is_its_own(certificates: Path, revoked: Path) -> None:
-    world = World(CLUSTER, nx.complete_graph(4), certificates=certificates, revoked=revoked)
+    world = World(BANDIT, nx.complete_graph(4), certificates=certificates, revoked=revoked)
     world.pull(1, 1, 1.0)
     settle(world)
     revoked.write_text("n1\n")

@@ -7,7 +7,6 @@ takes the short way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,18 +15,19 @@ import numpy as np
 import pytest
 
 from coopbandits.core.draws import words
-from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config import BanditConfig
 from coopbandits.fleet.protocol.frames import MAX_BODY, Stamp, encode_data
 from tests.torture.world import World
 
+from ..bandits import only
+
 pytestmark = pytest.mark.plays
 
-CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), "flood-ts", reward_range=(0.0, 1.0))
-CLUSTERS = {
-    "flood-ts": CLUSTER,
-    "tree-ts": replace(CLUSTER, policy="tree-ts"),
-    "dec-ts": replace(CLUSTER, policy="dec-ts", num_agents=3),
-    "dducb": replace(CLUSTER, policy="dducb", num_agents=3, lambda_bound=0.7),
+BANDITS = {
+    "flood-ts": only("flood-ts"),
+    "tree-ts": only("tree-ts"),
+    "dec-ts": only("dec-ts", num_agents=3),
+    "dducb": only("dducb", num_agents=3, lambda_bound=0.7),
 }
 
 STAMPS: tuple[Callable[[Stamp, int], dict[str, int]], ...] = (
@@ -38,17 +38,17 @@ STAMPS: tuple[Callable[[Stamp, int], dict[str, int]], ...] = (
     lambda right, word: {"epoch": right.epoch + word % 3},
     lambda right, word: {"num_arms": 2 + word % 2},
     lambda right, word: {"incarnation": right.incarnation - word % 2},
-    lambda right, word: {"bandit": word % 2},
+    lambda right, word: {"bandit": right.bandit * (word % 2)},
 )
 """Late, early, of nowhere near, and of another epoch, number of arms, start or bandit."""
 
 
 def told(world: World, word: int, last: list[bytes]) -> bytes:
     """Return something that agent 1 could say to agent 0: right, wrong, or what it said before."""
-    sender = world.node(1)
-    right = Stamp(2, CLUSTER.epoch, sender.replica.rounds + 1, sender.replica.incarnation)
+    sender, bandit = world.replica(1), world.bandit
+    right = Stamp(2, bandit.cluster.epoch, sender.rounds + 1, sender.incarnation, bandit.number)
     stamp = msgspec.structs.replace(right, **STAMPS[word % len(STAMPS)](right, word >> 8))
-    values = sender.replica.agent.outgoing(0)
+    values = sender.agent.outgoing(0)
     values = np.zeros(4) if values is None else values.copy()
     how = (word >> 16) % 8
     if how == 0 and last:
@@ -62,9 +62,9 @@ def told(world: World, word: int, last: list[bytes]) -> bytes:
     return encode_data(stamp, None if how == 4 else values)
 
 
-def play(cluster: ClusterConfig, seed: int, *, cut: bool) -> list[Any]:
+def play(bandit: BanditConfig, seed: int, *, cut: bool) -> list[Any]:
     """Return what agent 0 has counted and believes after every message."""
-    world = World(cluster, nx.path_graph(3))
+    world = World(bandit, nx.path_graph(3))
     seen: list[Any] = []
     last: list[bytes] = []
     for step, word in enumerate(words(seed, np.arange(60, dtype=np.uint64)).tolist()):
@@ -76,15 +76,15 @@ def play(cluster: ClusterConfig, seed: int, *, cut: bool) -> list[Any]:
         for part in (data[:1], data[1:]) if cut else (data,):
             node.received("n1", part)
         world._break()
-        seen.append((dict(node.peers["n1"].frames), dict(node.refusals), node.replica.rounds))
-        seen.append(node.replica.agent.export_state())
+        seen.append((dict(node.peers["n1"].frames), dict(node.refusals), world.replica(0).rounds))
+        seen.append(world.replica(0).agent.export_state())
     return seen
 
 
 @pytest.mark.covering(6)
-@pytest.mark.parametrize("policy", CLUSTERS)
+@pytest.mark.parametrize("policy", BANDITS)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_short_way_ends_as_the_long_one(policy: str, seed: int) -> None:
-    whole = play(CLUSTERS[policy], seed, cut=False)
-    assert whole == play(CLUSTERS[policy], seed, cut=True)
+    whole = play(BANDITS[policy], seed, cut=False)
+    assert whole == play(BANDITS[policy], seed, cut=True)
     assert sum(whole[-2][1].values()) > 3, "next to nothing was refused"

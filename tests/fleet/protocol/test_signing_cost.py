@@ -10,14 +10,13 @@ from typing import NamedTuple
 import networkx as nx
 import pytest
 
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.identity.certs import init_authority, issue
 from tests.torture.world import World
 
+from ..bandits import only
+
 ROUNDS, ARMS = 60, 16
-CLUSTER = ClusterConfig(
-    "test", 1_790_000_000, tuple(f"arm {k}" for k in range(ARMS)), "flood-ts", sigma=1.0
-)
+BANDIT = only(arms=tuple(f"arm {k}" for k in range(ARMS)), sigma=1.0)
 
 
 class Cost(NamedTuple):
@@ -29,8 +28,8 @@ class Cost(NamedTuple):
 
 def measure(agents: int, certificates: Path | None, policy: str = "flood-ts") -> Cost:
     """Return the cost with certificates, or with signatures that cost nothing."""
-    cluster = replace(CLUSTER, policy=policy)
-    world = World(cluster, nx.cycle_graph(agents), certificates=certificates)
+    bandit = replace(BANDIT, policy=policy)
+    world = World(bandit, nx.cycle_graph(agents), certificates=certificates)
     for _ in range(agents + 40):  # a tree is steady after 20 rounds, and then counts nobody
         world.step()
     sent, post = 0, world.post

@@ -14,13 +14,13 @@ from coopbandits.fleet.storage.journal import Journal
 
 from .faulty import FaultyFiles, Killed, fault_at
 
-IDENTITY, ORIGIN = {"node": "x"}, {"word": 1, "number": 7}
+BANDIT, IDENTITY, ORIGIN = 7, {"node": "x"}, {"word": 1, "number": 7}
 FOLDER = Path("/memory")
 Numbers = list[int]
 
 
 def numbers_in(journal: Journal) -> Numbers:
-    return [*journal.snapshot.get("numbers", []), *map(number_of, journal.events)]
+    return [*journal.snapshot.get("numbers", []), *map(number_of, journal.told.get(BANDIT, []))]
 
 
 def number_of(event: Event) -> int:
@@ -55,7 +55,7 @@ class Writer:
 
     def add(self, number: int) -> None:
         try:
-            self.journal.append(Observed(number, 0.5))
+            self.journal.append(Observed(number, 0.5), BANDIT)
         except DiskError:
             self.repair()
             return
@@ -106,7 +106,7 @@ class Writer:
 
     def hurry(self, number: int) -> None:
         """Add a number; if that fails, repair nothing yet."""
-        if failure(lambda: self.journal.append(Observed(number, 0.5))) is None:
+        if failure(lambda: self.journal.append(Observed(number, 0.5), BANDIT)) is None:
             self.done.append(number)
             self.told.append(number)
 
@@ -197,7 +197,7 @@ def test_a_folder_that_is_not_synced_after_the_rename_takes_no_events_until_it_i
     with pytest.raises(DiskError, match="no sync_folder"):
         writer.journal.compact({"numbers": []})
     with pytest.raises(DiskError, match="no sync_folder"):
-        writer.journal.append(Observed(1, 0.5))
+        writer.journal.append(Observed(1, 0.5), BANDIT)
     files.fault = lambda number, call: ""
     writer.repair()
     writer.add(1)
@@ -211,10 +211,10 @@ def test_a_sync_that_failed_is_not_tried_again_on_the_same_file() -> None:
     writer.open()
     files.fault = lambda number, call: "fail" if call == "sync" else ""
     with pytest.raises(DiskError, match="no sync"):
-        writer.journal.append(Observed(1, 0.5))
+        writer.journal.append(Observed(1, 0.5), BANDIT)
     files.fault = lambda number, call: ""
     with pytest.raises(DiskError, match="no sync"):
-        writer.journal.append(Observed(2, 0.5))
+        writer.journal.append(Observed(2, 0.5), BANDIT)
     writer.repair()
     writer.add(3)
     assert writer.told == [3]

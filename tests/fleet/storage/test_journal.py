@@ -6,16 +6,23 @@ import pytest
 
 from coopbandits.core import InputError
 from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
-from coopbandits.fleet.storage.events import Ended, Observed, Spoke
-from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.events import Ended, Event, Observed, Spoke
+from coopbandits.fleet.storage.journal import Chapter, Journal
 
-IDENTITY = {"node": "shop-1", "epoch": 5, "arms": ["a", "b"]}
+IDENTITY = {"node": "shop-1", "cluster": "shop", "epoch": 5}
+BANDIT = 7
 ORIGIN = {"word": 2**64 - 1, "number": 7}
 STATE = {"rounds": 3}
 
 
 def event(number: int) -> Observed:
     return Observed(number, 0.5)
+
+
+def events_in(journal: Journal) -> list[Event]:
+    """Return what is told of the one bandit."""
+    assert journal.told.keys() <= {BANDIT}
+    return journal.told.get(BANDIT, [])
 
 
 def opened(disk: MemoryDisk) -> Journal:
@@ -27,7 +34,7 @@ def filled(events: int = 3, durability: str = "process") -> MemoryDisk:
     journal = opened(disk)
     journal.compact(STATE)
     for number in range(events):
-        journal.append(event(number))
+        journal.append(event(number), BANDIT)
     return disk
 
 
@@ -39,7 +46,7 @@ def test_a_new_journal_keeps_its_origin_and_is_empty() -> None:
     journal.compact({})
     again = Journal(disk, IDENTITY, {"word": 3, "number": 8})
     assert not again.is_new
-    assert (again.origin, again.snapshot, again.events) == (ORIGIN, {}, [])
+    assert (again.origin, again.snapshot, events_in(again)) == (ORIGIN, {}, [])
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
@@ -47,24 +54,46 @@ def test_events_come_back_behind_the_snapshot(durability: str) -> None:
     disk = filled(durability=durability)
     journal = opened(disk)
     assert journal.snapshot == STATE
-    assert journal.events == [event(0), event(1), event(2)]
+    assert events_in(journal) == [event(0), event(1), event(2)]
     assert journal.size == len(disk.data)
     journal.compact(STATE)
-    journal.append(event(3))
+    journal.append(event(3), BANDIT)
     assert journal.size == len(disk.data)
-    assert opened(disk).events == [event(3)]
+    assert events_in(opened(disk)) == [event(3)]
+
+
+def test_events_of_several_bandits_come_back_by_number_and_what_is_held_of_one_comes_first() -> (
+    None
+):
+    disk = filled(1)
+    journal = opened(disk)
+    journal.compact(STATE)
+    here, there = Chapter(journal, BANDIT, {}, []), Chapter(journal, 2**31, {}, [])
+    here.append(event(1))
+    there.hold(event(2))
+    here.append(event(3))
+    before = bytes(disk.data)
+    there.append(event(4))
+    assert Journal(disk, IDENTITY, ORIGIN).told == {
+        BANDIT: [event(1), event(3)],
+        2**31: [event(2), event(4)],
+    }
+    assert Journal(MemoryDisk(before), IDENTITY, ORIGIN).told == {
+        BANDIT: [event(1), event(3)],
+        2**31: [event(2)],
+    }
 
 
 def test_what_is_held_back_goes_on_disk_with_the_next_event() -> None:
     disk = filled(0)
     journal = opened(disk)
     journal.compact(STATE)
-    journal.hold(Spoke())
-    journal.hold(Ended({}))
-    assert opened(MemoryDisk(bytes(disk.data))).events == []
-    journal.append(event(1))
-    journal.append(event(2))
-    assert opened(disk).events == [Spoke(), Ended({}), event(1), event(2)]
+    journal.hold(Spoke(), BANDIT)
+    journal.hold(Ended({}), BANDIT)
+    assert events_in(opened(MemoryDisk(bytes(disk.data)))) == []
+    journal.append(event(1), BANDIT)
+    journal.append(event(2), BANDIT)
+    assert events_in(opened(disk)) == [Spoke(), Ended({}), event(1), event(2)]
     assert journal.size == len(disk.data)
 
 
@@ -82,14 +111,14 @@ def test_events_of_one_block_are_written_at_once(
 
     monkeypatch.setattr(disk, "append", written)
     with journal.together():
-        journal.append(event(1))
-        journal.append(event(2))
+        journal.append(event(1), BANDIT)
+        journal.append(event(2), BANDIT)
         assert not writes
     with journal.together():
         pass
     assert len(writes) == 1
-    journal.append(event(3))
-    assert opened(disk).events == [event(1), event(2), event(3)]
+    journal.append(event(3), BANDIT)
+    assert events_in(opened(disk)) == [event(1), event(2), event(3)]
     assert journal.size == len(disk.data)
 
 
@@ -97,9 +126,9 @@ def test_a_block_that_breaks_off_writes_what_took_effect() -> None:
     disk = filled(0)
     journal = opened(disk)
     with pytest.raises(ZeroDivisionError), journal.together():
-        journal.append(event(1))
+        journal.append(event(1), BANDIT)
         raise ZeroDivisionError
-    assert opened(disk).events == [event(1)]
+    assert events_in(opened(disk)) == [event(1)]
 
 
 def test_a_block_that_cannot_be_written_is_trouble_until_the_next_snapshot(
@@ -114,23 +143,23 @@ def test_a_block_that_cannot_be_written_is_trouble_until_the_next_snapshot(
     with monkeypatch.context() as patch:
         patch.setattr(disk, "append", full)
         with pytest.raises(DiskError, match="no space"), journal.together():
-            journal.append(event(1))
+            journal.append(event(1), BANDIT)
     assert journal.trouble == "no space"
     with pytest.raises(DiskError, match="no space"), journal.together():
-        journal.append(event(2))
+        journal.append(event(2), BANDIT)
     journal.compact({"rounds": 4})
-    journal.append(event(3))
+    journal.append(event(3), BANDIT)
     again = opened(disk)
-    assert (again.snapshot, again.events) == ({"rounds": 4}, [event(3)])
+    assert (again.snapshot, events_in(again)) == ({"rounds": 4}, [event(3)])
 
 
 def test_what_is_held_back_is_in_a_new_snapshot() -> None:
     disk = filled()
     journal = opened(disk)
-    journal.hold(Spoke())
+    journal.hold(Spoke(), BANDIT)
     journal.compact({"rounds": 4})
-    journal.append(event(9))
-    assert opened(disk).events == [event(9)]
+    journal.append(event(9), BANDIT)
+    assert events_in(opened(disk)) == [event(9)]
 
 
 @pytest.mark.parametrize("key", IDENTITY)
@@ -139,6 +168,16 @@ def test_a_journal_of_another_configuration_is_refused_and_kept(key: str) -> Non
     before = disk.read()
     with pytest.raises(InputError, match=rf"its {key}\b"):
         Journal(disk, IDENTITY | {key: "other"}, ORIGIN)
+    assert disk.read() == before
+
+
+@pytest.mark.parametrize("key", ["arms", "bandits"])
+def test_a_journal_of_a_form_that_is_no_longer_read_is_refused_and_kept(key: str) -> None:
+    disk = MemoryDisk()
+    Journal(disk, IDENTITY | {key: ["a", "b"]}, ORIGIN).compact(STATE)
+    before = disk.read()
+    with pytest.raises(InputError, match="no longer read; move its folder away"):
+        opened(disk)
     assert disk.read() == before
 
 
@@ -160,7 +199,7 @@ def test_it_is_long_when_events_outgrow_the_snapshot() -> None:
     journal.compact({"state": "x" * 300_000})
     long = []
     for _ in range(9):
-        journal.append(Ended({1: b"y" * 299_000}))
+        journal.append(Ended({1: b"y" * 299_000}), BANDIT)
         long.append(journal.is_long)
     assert long == [False] * 8 + [True]
     journal.compact({})
@@ -191,16 +230,16 @@ def test_after_a_failed_write_nothing_is_taken_until_the_file_is_written_anew() 
     disk.failing = "append"
     for _ in range(3):
         with pytest.raises(DiskError, match="no append"):
-            journal.append(event(1))
+            journal.append(event(1), BANDIT)
     assert len(disk.data) == journal.size + 5, "the second was not even tried"
     with pytest.raises(DiskError, match="no prepare"):
         journal.compact(STATE)
     disk.failing = ""
     with pytest.raises(DiskError, match="no prepare"):
-        journal.append(event(2))
+        journal.append(event(2), BANDIT)
     journal.compact(STATE)
-    journal.append(event(3))
-    assert opened(disk).events == [event(3)]
+    journal.append(event(3), BANDIT)
+    assert events_in(opened(disk)) == [event(3)]
 
 
 def test_a_snapshot_that_cannot_be_written_leaves_the_journal_as_it_was() -> None:
@@ -211,8 +250,8 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_journal_as_it_was() -> Non
     with pytest.raises(DiskError):
         journal.compact(STATE)
     assert not journal.trouble
-    journal.append(event(1))
-    assert opened(disk).events == [event(1)]
+    journal.append(event(1), BANDIT)
+    assert events_in(opened(disk)) == [event(1)]
 
 
 class Gathering:
@@ -233,17 +272,17 @@ def test_a_batch_is_one_write_with_one_mark_and_the_next_gathers_meanwhile() -> 
     size = len(disk.data)
     committer = Gathering(journal)
     for number in range(3):
-        journal.append(event(number))
+        journal.append(event(number), BANDIT)
     assert (committer.waiting, len(disk.data)) == (3, size), "nothing is written yet"
     batch = journal.take()
     assert batch is not None
-    journal.append(event(3))
+    journal.append(event(3), BANDIT)
     assert journal.take() is None, "one at a time, in order"
     journal.write(batch)
     assert journal.stored == 0
     journal.finish(batch, None)
     assert (journal.stored, journal.appended) == (3, 4)
-    assert opened(disk).events == [event(0), event(1), event(2)]
+    assert events_in(opened(disk)) == [event(0), event(1), event(2)]
     assert disk.data.count(b"\x01\0\0\0\0\0\0\0\x03\0\0\0") == 2, "one mark more"
 
 
@@ -252,11 +291,11 @@ def test_a_snapshot_takes_the_place_of_what_gathered_and_the_next_gathers_meanwh
     journal = opened(disk)
     journal.compact(STATE)
     Gathering(journal)
-    journal.hold(event(0))
-    journal.append(event(1))
-    journal.hold(event(2))
+    journal.hold(event(0), BANDIT)
+    journal.append(event(1), BANDIT)
+    journal.hold(event(2), BANDIT)
     rewrite = journal.begin_rewrite({"rounds": 5})
-    journal.append(event(3))
+    journal.append(event(3), BANDIT)
     journal.write_anew(rewrite)
     assert (journal.stored, journal.appended) == (0, 3)
     journal.finish_rewrite(rewrite, None)
@@ -265,7 +304,7 @@ def test_a_snapshot_takes_the_place_of_what_gathered_and_the_next_gathers_meanwh
     assert batch is not None
     journal.write(batch)
     again = opened(disk)
-    assert (again.snapshot, again.events) == ({"rounds": 5}, [event(3)])
+    assert (again.snapshot, events_in(again)) == ({"rounds": 5}, [event(3)])
 
 
 def test_what_gathered_is_written_as_a_batch_where_the_snapshot_fails() -> None:
@@ -273,9 +312,9 @@ def test_what_gathered_is_written_as_a_batch_where_the_snapshot_fails() -> None:
     journal = opened(disk)
     journal.compact(STATE)
     Gathering(journal)
-    journal.append(event(1))
+    journal.append(event(1), BANDIT)
     rewrite = journal.begin_rewrite({"rounds": 5})
-    journal.append(event(2))
+    journal.append(event(2), BANDIT)
     disk.failing = "prepare"
     with pytest.raises(DiskError, match="no prepare") as raised:
         journal.write_anew(rewrite)
@@ -285,27 +324,30 @@ def test_what_gathered_is_written_as_a_batch_where_the_snapshot_fails() -> None:
     assert batch is not None
     journal.write(batch)
     again = opened(disk)
-    assert (again.snapshot, again.events) == (STATE, [event(1), event(2)])
+    assert (again.snapshot, events_in(again)) == (STATE, [event(1), event(2)])
 
 
 def test_what_is_written_while_a_file_is_prepared_is_in_both() -> None:
     disk = filled(0)
     journal = opened(disk)
     journal.compact(STATE)
-    journal.append(event(0))
-    journal.hold(event(1))
+    journal.append(event(0), BANDIT)
+    journal.hold(event(1), BANDIT)
     rewrite = journal.begin_rewrite({"rounds": 5})
     journal.prepare(rewrite)
-    journal.append(event(2))
-    journal.hold(event(3))
-    journal.append(event(4))
+    journal.append(event(2), BANDIT)
+    journal.hold(event(3), BANDIT)
+    journal.append(event(4), BANDIT)
     old = opened(MemoryDisk(bytes(disk.data)))
-    assert (old.snapshot, old.events) == (STATE, [event(number) for number in range(5)])
+    assert (old.snapshot, events_in(old)) == (STATE, [event(number) for number in range(5)])
     journal.switch(rewrite)
     journal.finish_rewrite(rewrite, None)
-    journal.append(event(5))
+    journal.append(event(5), BANDIT)
     new = opened(disk)
-    assert (new.snapshot, new.events) == ({"rounds": 5}, [event(2), event(3), event(4), event(5)])
+    assert (new.snapshot, events_in(new)) == (
+        {"rounds": 5},
+        [event(2), event(3), event(4), event(5)],
+    )
     assert journal.size == len(disk.data)
 
 
@@ -317,7 +359,7 @@ def test_a_file_is_not_used_if_the_old_one_failed_while_it_was_prepared() -> Non
     journal.prepare(rewrite)
     disk.failing = "append"
     with pytest.raises(DiskError, match="no append"):
-        journal.append(event(1))
+        journal.append(event(1), BANDIT)
     with pytest.raises(DiskError, match="no append") as raised:
         journal.switch(rewrite)
     journal.finish_rewrite(rewrite, raised.value)
@@ -335,10 +377,10 @@ def test_a_disk_that_hangs_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPa
     rewrite = journal.begin_rewrite(STATE)
     journal.prepare(rewrite)
     for number in range(10):
-        journal.append(event(number))
+        journal.append(event(number), BANDIT)
     assert len(rewrite.tail) <= 100
     with pytest.raises(DiskError, match="100 bytes") as raised:
         journal.switch(rewrite)
     journal.finish_rewrite(rewrite, raised.value)
     assert not journal.trouble
-    assert opened(disk).events == [event(number) for number in range(10)]
+    assert events_in(opened(disk)) == [event(number) for number in range(10)]

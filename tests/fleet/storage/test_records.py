@@ -16,8 +16,8 @@ from coopbandits.fleet.storage.events import Chose, Ended, Expired, Observed
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.records import encode_record, read_records
 
-IDENTITY = {"node": "shop-1", "epoch": 5, "arms": ["a", "b"]}
-ORIGIN = {"word": 2**64 - 1, "number": 7}
+from .test_journal import BANDIT, IDENTITY, ORIGIN, events_in
+
 DURABILITIES = ["process", "power"]
 SECTOR = 512
 
@@ -27,10 +27,10 @@ def filled(durability: str, events: int = 3, state: int = 10) -> bytes:
     journal = Journal(disk, IDENTITY, ORIGIN)
     journal.compact({"rounds": 7, "state": "x" * state})
     for number in range(events):
-        journal.append(Chose(number % 2, 1.5 * number))
-        journal.append(Observed(number + 1, 0.5))
-        journal.append(Ended({3: bytes(range(40))}))
-    journal.append(Expired(list(range(9))))
+        journal.append(Chose(number % 2, 1.5 * number), BANDIT)
+        journal.append(Observed(number + 1, 0.5), BANDIT)
+        journal.append(Ended({3: bytes(range(40))}), BANDIT)
+    journal.append(Expired(list(range(9))), BANDIT)
     return bytes(disk.data)
 
 
@@ -115,7 +115,7 @@ def test_a_strict_prefix_of_the_last_record_is_cut_off_and_kept() -> None:
     for size in range(1, len(last)):
         disk = MemoryDisk(data[: start + size])
         journal = Journal(disk, IDENTITY, ORIGIN)
-        assert len(journal.events) == 9
+        assert len(events_in(journal)) == 9
         assert journal.torn == size
         assert disk.data == data[: start + size], "opening writes nothing"
         journal.compact({"rounds": 8})
@@ -138,7 +138,7 @@ def test_after_a_loss_of_power_whatever_is_behind_the_last_mark_is_cut_off_and_k
                 continue
             disk = MemoryDisk(data[:-batch] + tail, "power")
             journal = Journal(disk, IDENTITY, ORIGIN)
-            assert len(journal.events) == 9
+            assert len(events_in(journal)) == 9
             journal.compact({"rounds": 8})
             assert disk.kept == {"cut": tail}
     garbage = dice.bytes(SECTOR)
@@ -158,7 +158,7 @@ def long_batch() -> tuple[bytes, int]:
     journal, behind = Journal(disk, IDENTITY, ORIGIN), len(disk.data)
     with journal.together():
         for body in (bytes(range(256)) * 4, bytes(1500), bytes(range(1, 256)) * 5):
-            journal.append(Ended({3: body}))
+            journal.append(Ended({3: body}), BANDIT)
     return bytes(disk.data), behind
 
 
@@ -177,7 +177,7 @@ def test_of_the_last_batch_a_loss_of_power_may_leave_the_mark_and_not_all_before
     for torn in [torn for torn in lost.values() if torn != data]:
         disk = MemoryDisk(torn, "power")
         journal = Journal(disk, IDENTITY, ORIGIN)
-        assert len(journal.events) == 10
+        assert len(events_in(journal)) == 10
         journal.compact({"rounds": 8})
         assert disk.kept == {"cut": torn[behind:]}
 
@@ -205,12 +205,14 @@ def test_what_a_file_was_written_for_decides_and_not_what_is_asked_now() -> None
 
 def with_record(kind: int, body: object) -> bytes:
     data = filled("process")
-    return data + encode_record(read_records(data).sequence + 1, kind, msgspec.msgpack.encode(body))
+    return data + encode_record(
+        read_records(data).sequence + 1, kind, msgspec.msgpack.encode(body), BANDIT
+    )
 
 
 def test_fields_of_a_later_version_are_ignored() -> None:
     data = with_record(17, {"number": 1, "reward": 0.5, "weight": [2.0, {"later": True}]})
-    assert Journal(MemoryDisk(data), IDENTITY, ORIGIN).events[-1] == Observed(1, 0.5)
+    assert events_in(Journal(MemoryDisk(data), IDENTITY, ORIGIN))[-1] == Observed(1, 0.5)
 
 
 def test_kinds_and_formats_of_a_later_version_are_refused() -> None:

@@ -10,24 +10,25 @@ import numpy as np
 import pytest
 
 from coopbandits.core import InputError
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.service import OtherRewardError
 from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
 from coopbandits.fleet.storage.events import Observed
 from coopbandits.fleet.storage.journal import COMPACT_GROWTH
 from coopbandits.fleet.storage.replica import Replica
+from tests.torture.schedule import ROUNDS_PER_SECOND
 from tests.torture.world import World
+
+from ..bandits import only
 
 ARMS = ("a", "b", "c")
 
 
 def world(policy: str = "flood-ts", **told: Any) -> World:
-    told = {"reward_range": (0.0, 2.0), **told}
-    return World(ClusterConfig("test", 1_790_000_000, ARMS, policy, **told), nx.cycle_graph(3))
+    return World(only(policy, ARMS, reward_range=(0.0, 2.0), **told), nx.cycle_graph(3))
 
 
 def replica_of(made: World, agent: int = 0) -> Replica:
-    return made.node(agent).replica
+    return made.replica(agent)
 
 
 def remembered(replica: Replica) -> dict[str, Any]:
@@ -161,16 +162,17 @@ class Counting(MemoryDisk):
         super().append(data)
 
 
-@pytest.mark.parametrize("policy", ["dec-ts", "flood-ts"])
+@pytest.mark.parametrize("policy", ["dec-ts", "tree-ts", "flood-ts"])
 def test_a_round_is_one_write(policy: str) -> None:
     told = {"num_agents": 3} if policy == "dec-ts" else {}
-    made = world(policy, **told)
+    made = world(policy, signatures_per_second=ROUNDS_PER_SECOND, **told)
     made.disks[0] = disk = Counting()
     made.restart(0)
     for _ in range(3):
         made.step()
     rounds, writes = replica_of(made).rounds, disk.writes
-    for _ in range(10):
+    for step in range(10):
+        made.pull(1, step, 0.5)  # a flood without news ends no round
         made.step()
     assert disk.writes - writes == replica_of(made).rounds - rounds == 10
 
@@ -311,8 +313,7 @@ def test_the_journal_is_rewritten_before_it_grows_without_bound(
 def test_events_that_cannot_have_happened_are_refused_and_the_journal_is_kept() -> None:
     made = world()
     made.pull(0, 1, 1.5)
-    journal = replica_of(made).journal
-    journal.append(Observed(77, 1.0))  # of a ticket that nobody has
+    replica_of(made).chapter.append(Observed(77, 1.0))  # of a ticket that nobody has
     before = bytes(made.disks[0].data)
     made.crash(0)
     with pytest.raises(InputError, match="KeyError: 77"):

@@ -8,8 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coopbandits.core.errors import InputError
-from coopbandits.fleet.protocol import talks
+from coopbandits.fleet.protocol import sessions
 from coopbandits.fleet.protocol.arms import Order, order_of, pack_arms, unpack_arms
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
@@ -33,9 +32,7 @@ def two() -> tuple[Many, Node]:
     """Two agents that have met, and the first of them."""
     fleet = Many(nx.path_graph(2))
     fleet.steps(5)
-    node = fleet.node(0)
-    assert isinstance(node, Node)
-    return fleet, node
+    return fleet, fleet.node(0)
 
 
 def stamp(node: Node, bandit: int, arms: int, round_: int = 10**6) -> Stamp:
@@ -97,7 +94,7 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
         made.append(1)
         return order_of(*given)
 
-    monkeypatch.setattr(talks, "order_of", counted)
+    monkeypatch.setattr(sessions, "order_of", counted)
     fleet.now += 2_000_000
     arms = [arm.number for arm in both()["button"].arms][::-1]
     for _ in range(100):
@@ -135,14 +132,12 @@ def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed(pol
     fleet.crash(1)
     fleet.restart(1)
     node = fleet.node(1)
-    assert isinstance(node, Node)
     number = both()["button"].number
     replica = node.bandits.replicas[number]
     known = replica.declared
-    assert known is not None
     made_up = dict.fromkeys(range(MOST_UNNAMED - 1), "")
     replica.declare(Declared(known.name, known.shared, made_up))
-    node.sessions.take([talk.bandit for talk in node.sessions.sessions.values()])
+    node.sessions.take(session.bandit for session in node.sessions.sessions.values())
     fleet.steps(40)
     fleet.now += round(2e6 * PLACE_SECONDS)
     while not fleet.counts["button", "blue"]:
@@ -182,18 +177,7 @@ def test_what_is_said_before_a_greeting_is_stale() -> None:
 
 
 def test_greetings_read_back() -> None:
-    greeting = Greeting("button", "0" * 16, pack_arms([5, 2**63]), 7, (1, 2, 3), True)
+    greeting = Greeting("button", "0" * 16, pack_arms([5, 2**63]), 7, (1, 2, 3), 2, ask=True)
     made = Stamp(2, 1, 4, 5, 6)
     assert Decoder(1000).feed(encode_greeting(made, greeting)) == [BanditFrame(made, greeting)]
     assert unpack_arms(greeting.arms) == [5, 2**63]
-
-
-def test_journals_of_the_two_forms_are_not_taken_for_each_other() -> None:
-    fleet, _ = two()
-    data = bytes(fleet.disks[0].data)
-    fleet.crash(0)
-    fleet.cluster = both()["button"].settings
-    fleet.declared[0] = {}
-    with pytest.raises(InputError, match="sections of bandits"):
-        fleet.restart(0)
-    assert bytes(fleet.disks[0].data) == data
