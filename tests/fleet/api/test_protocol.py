@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -105,6 +106,34 @@ def test_a_client_that_leaves_before_its_answer_disturbs_nobody(
             agent.waiting.pop(0)(None)
         assert ask(server, "GET", "/ready").status == 200
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered", "last"),
+    [
+        (CHOOSE * 17, 17, None),
+        (CHOOSE * 40, 17, 429),
+        (CHOOSE * 500, 17, 429),
+        (CHOOSE * 3 + b"?\r\n\r\n", 3, 400),
+    ],
+)
+def test_answers_come_before_the_refusal_of_what_follows(
+    sent: bytes, answered: int, last: int | None
+) -> None:
+    agent = Slow()
+    expected = [200] * answered + ([] if last is None else [last])
+    with running(agent) as server, call(server, b"") as caller:
+        sending = threading.Thread(target=caller.sendall, args=[sent])
+        sending.start()
+        for _ in range(answered):
+            tell(server, agent)
+        sending.join()
+        assert statuses(caller, len(expected)) == expected
+        assert agent.made == answered
+        if last is not None:
+            with contextlib.suppress(ConnectionResetError):
+                assert caller.recv(1) == b""
+    assert server.api.meter.requests["other", last or 0] == (last is not None)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from coopbandits.fleet.config import ApiLimits
 
 MAX_HEADERS = 100
 MAX_AHEAD = 16
-"""Requests that a client may send before the first of them is answered."""
+"""Requests that a client may send before the first of them is answered; the next one is refused."""
 
 ANSWER_SECONDS = 30.0
 """For the answer and for the client to read it; a slow disk takes a second."""
@@ -101,6 +101,7 @@ class Connection(asyncio.Protocol):
         self._current: Request | None = None  # is being answered
         self._queue: deque[Request] = deque()
         self._had_turn = self._clogged = self._deaf = self._leaving = False
+        self._refusal: Answer | None = None  # of what came after the requests that wait
         self._pump: Pump | None = None  # a stream is being sent
 
     @property
@@ -309,6 +310,8 @@ class Connection(asyncio.Protocol):
             transport.close()
         elif self._queue:
             self.loop.call_soon(self._take_turn)
+        elif self._refusal is not None:
+            self._refuse(self._refusal)
         elif self._incoming is not None:
             self._invite()
         self._settle(self.loop.time())
@@ -351,10 +354,16 @@ class Connection(asyncio.Protocol):
         self._deaf = True
         self.owner.note_refusal(answer)
         begun = self._incoming is not None and self._incoming.answer is not None
-        if self._current or self._queue or begun:
-            self.transport.abort()  # it would be taken for the answer to an earlier request
-            return
-        self.phase, self.since = LINGER, self._now
+        if begun:
+            self.transport.abort()  # it would be taken for the answer to the next request
+        elif self._current or self._queue:
+            self._refusal = answer  # in its turn, or it would be taken for that to an earlier one
+        else:
+            self._refuse(answer)
+
+    def _refuse(self, answer: Answer) -> None:
+        assert self.transport is not None  # noqa: S101  something came over it
+        self.phase, self.since = LINGER, self.loop.time()
         self.transport.write(encode(answer, self.owner.date, lasting=False))
         if self.transport.can_write_eof():
             self.transport.write_eof()  # closing now could take the answer from the client
