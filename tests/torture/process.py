@@ -309,7 +309,8 @@ class Process:
         """What is said of all bandits, by number."""
         if isinstance(self.node, ManyNode):
             return {number: talk.gossip for number, talk in self.node.talks.talks.items()}
-        return {BANDIT: self.node.gossip}
+        (gossip,) = self.node.gossips
+        return {BANDIT: gossip}
 
     def held(self) -> dict[Entry, float]:
         """Return the versions of the entries that the agent knows, where there are any."""

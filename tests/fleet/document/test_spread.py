@@ -210,7 +210,7 @@ def test_pace_and_bounds_change_while_agents_run() -> None:
     for _ in range(40):
         fleet.step(0.1)
     assert fleet.node(1).replica.rounds - rounds == pytest.approx(8, abs=2)
-    gossip = fleet.node(1).gossip
+    (gossip,) = fleet.node(1).gossips
     assert (gossip.period, gossip.claims.rate) == (0.5, 500.0)
     fleet.node(0).adopt(signed(2, settings={"max_pulls_per_second": 5.0}))
     pass_seconds(fleet, 1)

@@ -254,14 +254,14 @@ def test_more_entries_than_fit_into_a_message_are_told_in_turn(certificates: Pat
     world.disks[3] = MemoryDisk()
     world.restart(3)
     sizes = []
-    node = world.node(2)
-    say = node.gossip.say
+    (gossip,) = world.node(2).gossips
+    say = gossip.say
 
     def weigh(peer, round_, values, fields, now):  # type: ignore[no-untyped-def]  # passes all on
         sizes.append(0 if values is None else values.size)
         say(peer, round_, values, fields, now)
 
-    node.gossip.say = weigh
+    gossip.say = weigh
     for _ in range(60):
         world.step()
     assert machine(world, 3).held().items() >= machine(world, 2).held().items()

@@ -19,9 +19,12 @@ from coopbandits.fleet.protocol.frames import (
     Stamp,
     encode_data,
     encode_greeting,
+    encode_plain,
+    plain_form,
 )
 from coopbandits.fleet.protocol.greetings import MOST_GREETINGS
 from coopbandits.fleet.protocol.many import ManyNode
+from coopbandits.fleet.protocol.settings import BANDIT
 from coopbandits.fleet.protocol.talks import PLACE_SECONDS
 from coopbandits.fleet.protocol.unnamed import MOST_LISTED, MOST_UNNAMED
 from coopbandits.fleet.storage.events import Declared
@@ -48,10 +51,14 @@ def greet(node: ManyNode, arms: list[int], name: str = "button", memory: int = 0
     node.received("n1", encode_greeting(stamp(node, bandit.number, len(arms), 0), greeting))
 
 
-def test_a_message_about_an_unknown_bandit_is_counted_and_changes_nothing() -> None:
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_message_about_an_unknown_bandit_is_counted_and_changes_nothing(is_plain: bool) -> None:
     fleet, node = two()
     before = {number: each.export() for number, each in node.bandits.replicas.items()}
-    node.received("n1", encode_data(stamp(node, 99, 2), np.ones(8)))
+    if is_plain:  # as by an agent with the one bandit in its [cluster]
+        node.received("n1", encode_plain(plain_form(stamp(node, BANDIT, 0)), 7, np.ones(8)))
+    else:
+        node.received("n1", encode_data(stamp(node, 99, 2), np.ones(8)))
     assert node.refusals["bandit"] == 1
     assert node.peers["n1"].met
     node.tick()

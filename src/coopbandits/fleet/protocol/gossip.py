@@ -14,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
@@ -52,6 +52,39 @@ class Wire(NamedTuple):
     refuse: Refuse
     greet_again: Callable[[str], None]
     """Drops all links, so that HELLO is said anew."""
+
+
+class Exchange(Protocol):
+    """What is said over the links of an agent, of one bandit or of several.
+
+    Attributes
+    ----------
+    entries : EntryExchange or None
+        Where the messages of the one bandit have authors.
+    next_tick : float
+        The time of the next `tick` that has something to do.
+    """
+
+    entries: EntryExchange | None
+    next_tick: float
+
+    def met(self, peer: Peer, hello: Hello, rounds: int, now: float) -> None:
+        """Handle a neighbour's HELLO, and the rounds it has completed."""
+
+    def last_of(self, peer: Peer) -> tuple[int, int, int]:
+        """Return which message of a neighbour was heard last: its memory, start and number."""
+
+    def take_in(self, peer: Peer) -> None:
+        """Go on with one more neighbour."""
+
+    def revoke(self, authors: frozenset[int]) -> None:
+        """Believe nothing of some authors any more."""
+
+    def tick(self, now: float, gone: Collection[int] = ()) -> None:
+        """Do what is due at `next_tick`; let go of neighbours that have `gone`."""
+
+    def telling(self) -> Callable[[], bool]:
+        """Return what says whether linked neighbours were told all that is known by now."""
 
 
 class Gossip(ABC):

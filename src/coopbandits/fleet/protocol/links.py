@@ -32,7 +32,7 @@ from coopbandits.fleet.protocol.frames import (
     encode_hello,
     encode_members,
 )
-from coopbandits.fleet.protocol.gossip import Gossip
+from coopbandits.fleet.protocol.gossip import Exchange
 from coopbandits.fleet.protocol.hello import check_hello
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.refusals import Refusals
@@ -88,7 +88,7 @@ class LinkedNode(ABC):
         self.spread = Spread(settings.keeper, self._send_document, self._refuse_document)
 
     @abstractmethod
-    def _make_gossip(self) -> Gossip:
+    def _make_gossip(self) -> Exchange:
         """Return what is said over the links."""
 
     # Refusals and trouble

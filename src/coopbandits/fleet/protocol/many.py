@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, cast
 
+from coopbandits.core.contract import Vector
 from coopbandits.fleet.config.bandits import BanditConfig
-from coopbandits.fleet.protocol.frames import BanditFrame, DataFrame, Frame, Stamp
-from coopbandits.fleet.protocol.gossip import Gossip
+from coopbandits.fleet.protocol.frames import BanditFrame, DataFrame, Fields, Frame, Stamp
+from coopbandits.fleet.protocol.gossip import Exchange, Gossip
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.protocol.settings import NodeSettings
+from coopbandits.fleet.protocol.settings import BANDIT, NodeSettings
 from coopbandits.fleet.protocol.talks import Links, Talks, Terms
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
@@ -52,7 +53,7 @@ class ManyNode(Node):
         self.talks.begun = self.ruled.adjust
         self.talks.take(declared)
 
-    def _make_gossip(self) -> Any:
+    def _make_gossip(self) -> Exchange:
         told = self.settings
         stamp = Stamp(0, told.epoch, 0, told.incarnation)
         links = Links(self.peers, stamp, told.period, self._send_frames, self._refuse)
@@ -102,14 +103,21 @@ class ManyNode(Node):
         if isinstance(frame, OF_BANDITS) and peer.met:
             peer.frames["received"] += 1
             if self._is_of_talks(peer, frame.stamp):
-                handle = self.talks.heard if isinstance(frame, DataFrame) else self.talks.greeted
                 try:
-                    handle(peer, cast("Any", frame), peer.last_heard)
+                    if isinstance(frame, DataFrame):
+                        self.talks.heard(peer, frame, peer.last_heard)
+                    else:
+                        self.talks.greeted(peer, frame, peer.last_heard)
                 except DiskError as error:
                     self._note_trouble(error)
                     self._close(peer, str(error))
         else:
             super()._read(peer, frame)
+
+    def _hear(self, peer: Peer, round_: int, values: Vector | None, fields: Fields) -> None:
+        """Refuse a message that does not say which bandit it is about."""
+        del round_, values, fields
+        self._refuse(peer, "bandit", f"a message about bandit {BANDIT}")
 
     def _is_of_talks(self, peer: Peer, stamp: Stamp) -> bool:
         """Refuse a frame of another epoch or start."""

@@ -33,7 +33,13 @@ from coopbandits.fleet.protocol.frames import (
     encode_plain,
     plain_form,
 )
-from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
+from coopbandits.fleet.protocol.gossip import (
+    Exchange,
+    Gossip,
+    RobustGossip,
+    SynchronousGossip,
+    Wire,
+)
 from coopbandits.fleet.protocol.links import LEAVING, NO_ROOM, LinkedNode
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.ruled import Ruled
@@ -88,10 +94,10 @@ class Node(LinkedNode):
         self.revoke()
         settings.keeper.join("links", self.ruled)
 
-    def _make_gossip(self) -> Gossip:
+    def _make_gossip(self) -> Exchange:
         by_number = {peer.number: peer for peer in self.peers.values()}
         kind = RobustGossip if self.settings.robust else SynchronousGossip
-        return kind(
+        self._alone: Gossip = kind(
             self.replica,
             by_number,
             self.settings.period,
@@ -99,6 +105,7 @@ class Node(LinkedNode):
             self.settings.signing,
             Wire(self._say, self._refuse, self._greet_again),
         )
+        return self._alone
 
     def replica_of(self, number: int) -> Replica:
         """Return the state of a bandit; here there is one."""
@@ -111,11 +118,11 @@ class Node(LinkedNode):
     @property
     def gossips(self) -> Iterable[Gossip]:
         """What is said of every bandit; here there is one."""
-        return [self.gossip]
+        return [self._alone]
 
     def set_period(self, seconds: float) -> None:
         """End rounds at another pace from now on."""
-        self.gossip.period = seconds
+        self._alone.period = seconds
 
     # Called by the clock
 
@@ -190,11 +197,11 @@ class Node(LinkedNode):
         if here.decoder is None or here.closing:
             return
         if here.met:  # who never says HELLO is given up
-            here.last_heard = now = self.clock()
+            here.last_heard = self.clock()
             plain = here.decoder.read_plain(data)
             if plain is not None:
                 here.frames["received"] += 1
-                self.gossip.heard(here, plain[0], plain[1], NO_FIELDS, now)
+                self._hear(here, plain[0], plain[1], NO_FIELDS)
                 return
         try:
             frames = here.decoder.feed(data)
@@ -226,7 +233,7 @@ class Node(LinkedNode):
         if isinstance(frame, DataFrame):
             stamp = frame.stamp
             if self._is_of_link(peer, stamp):
-                self.gossip.heard(peer, stamp.round, frame.values, frame.fields, peer.last_heard)
+                self._hear(peer, stamp.round, frame.values, frame.fields)
         elif isinstance(frame, HelloFrame):
             self._greet(peer, frame)
         elif isinstance(frame, ByeFrame) and frame.reason == LEAVING:
@@ -245,6 +252,10 @@ class Node(LinkedNode):
         else:
             sentence = f"a greeting about bandit {frame.stamp.bandit}, and there is one only"
             self._refuse(peer, "bandit", sentence)
+
+    def _hear(self, peer: Peer, round_: int, values: Vector | None, fields: Fields) -> None:
+        """Handle a message about the one bandit."""
+        self._alone.heard(peer, round_, values, fields, peer.last_heard)
 
     def _hear_of_members(self, peer: Peer, frame: MembersFrame) -> None:
         if self.members is None:

@@ -28,6 +28,7 @@ from coopbandits.fleet.protocol.arms import (
     pack_arms,
     unpack_arms,
 )
+from coopbandits.fleet.protocol.entries import EntryExchange
 from coopbandits.fleet.protocol.frames import (
     MAX_PLAIN,
     BanditFrame,
@@ -229,7 +230,7 @@ class Talks:
         self, bandits: Bandits, terms: Callable[[BanditConfig, Replica], Terms], links: Links
     ) -> None:
         self.bandits, self.terms, self.links = bandits, terms, links
-        self.entries = None
+        self.entries: EntryExchange | None = None  # each bandit has its own
         self.next_tick = -math.inf
         self.talks: dict[int, Talk] = {}
         self.awake: dict[int, Talk] = {}
@@ -292,6 +293,11 @@ class Talks:
         self._greetings.let_go(numbers)
         for key in [key for key in self._next_places if key[1] in numbers]:
             del self._next_places[key]
+
+    def last_of(self, peer: Peer) -> tuple[int, int, int]:
+        """Return no message; greetings say it for each bandit."""
+        del peer
+        return 0, 0, 0
 
     def met(self, peer: Peer, hello: object, rounds: int, now: float) -> None:
         """Greet about all bandits, once HELLO was said."""
