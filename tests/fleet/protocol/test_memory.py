@@ -13,7 +13,7 @@ from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.draws import words
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.frames import DATA
-from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
 from tests.torture.world import World
 
 CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b", "c"), "flood-ts", sigma=1.0)
@@ -313,3 +313,48 @@ def test_a_signed_entry_outlives_its_author_and_everybodys_restart(certificates:
     for _ in range(20):
         world.step()
     np.testing.assert_allclose(world.totals(2), world.acknowledged)
+
+
+def end_a_round_in_vain(world: World, agent: int) -> None:
+    """Have an agent's disk fail while a round ends."""
+
+    def full(data: bytes) -> None:
+        raise DiskError("no space")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.disks[agent], "append", full)
+        world.now += 0.05
+        world.node(agent).tick()
+    assert world.node(agent).trouble == "no space"
+
+
+def test_what_was_heard_waits_for_a_disk_that_fails_while_a_round_ends() -> None:
+    world = World(CLUSTER, nx.path_graph(2))
+    settle(world)
+    world.pull(1, 7, 1.0)
+    while not world.node(0).gossip.inbox[1].size > HEADER:  # type: ignore[attr-defined]
+        world.now += 0.05
+        world.node(1).tick()
+        world.deliver()
+    end_a_round_in_vain(world, 0)
+    world.cut_link(0, 1)
+    for _ in range(40):
+        world.step()
+    assert not world.node(0).trouble
+    everybody_knows(world)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_disk_that_fails_while_a_round_ends_takes_no_greeting_along(restarts: bool) -> None:
+    world = World(CLUSTER, nx.path_graph(2))
+    pull(world, 1, 5)
+    settle(world)
+    if restarts:
+        world.crash(0)
+        world.restart(0)
+    lose(world, 1)
+    world.connect()
+    world.deliver()
+    end_a_round_in_vain(world, 0)
+    settle(world)
+    everybody_knows(world)
