@@ -33,7 +33,7 @@ def test_made_up_arms_keep_nobody_from_others(policy: str) -> None:
         arms = [*liar.bandits.replicas[number].arms, *range(first, first + MOST_UNNAMED)]
         greeting = Greeting("button", declared["button"].digest, pack_arms(arms), 1)
         told = Stamp(len(arms), CLUSTER.epoch, 0, liar.settings.incarnation, number)
-        fleet.node(victim).received("n1", encode_greeting(told, greeting))
+        fleet.shells[victim].received("n1", encode_greeting(told, greeting))
     fleet.steps(40)
     fleet.crash(1)
     for agent in (0, 2):

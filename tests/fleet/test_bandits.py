@@ -258,7 +258,7 @@ def test_tickets_belong_to_their_bandit() -> None:
     fleet.now += 4000.0
     late = banner.choose().ticket
     fleet.now += 4000.0
-    fleet.node(0).beat()
+    fleet.shells[0].beat()
     with pytest.raises(ExpiredTicketError):
         banner.observe(late, 1.0)
 

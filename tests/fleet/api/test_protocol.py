@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 import socket
+import struct
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,6 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
+import uvloop
 
 from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import Api, ApiServer
@@ -100,11 +103,77 @@ def test_a_client_that_leaves_before_its_answer_disturbs_nobody(
     agent = Slow()
     with running(agent) as server:
         call(server, CHOOSE).close()
-        until(lambda: agent.made == 1 and not server._connections._open)
-        while agent.waiting:
-            agent.waiting.pop(0)(None)
+        until(lambda: agent.made == 1)
+        tell(server, agent)
+        until(lambda: not server._connections._open)
+        with call(server, CHOOSE) as caller:
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            until(lambda: agent.made == 2)
+        until(lambda: not server._connections._open)  # it was reset
+        agent.waiting.pop(0)(None)
         assert ask(server, "GET", "/ready").status == 200
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def read_all(caller: socket.socket) -> bytes:
+    heard = b""
+    while piece := caller.recv(1 << 16):
+        heard += piece
+    return heard
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_client_that_has_said_all_is_answered_and_then_let_go(
+    factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    agent, sent = Slow(), CHOOSE + NOWHERE + CHOOSE
+    with running(agent, loop_factory=factory) as server, call(server, sent) as caller:
+        caller.shutdown(socket.SHUT_WR)
+        for made in (1, 2):
+            until(lambda made=made: agent.made == made)  # type: ignore[misc]  # bound now
+            tell(server, agent)
+        heard = read_all(caller)
+        assert [int(part[:3]) for part in heard.split(b"HTTP/1.1 ")[1:]] == [200, 404, 200]
+        assert heard.count(b"connection: close\r\n") == 1
+        until(lambda: not server._connections._open)
+
+
+@pytest.mark.parametrize(
+    "begun", [b"", CHOOSE[:40], HEAD % b"choose" + b"content-length: 9\r\n\r\n"]
+)
+def test_a_client_that_ends_without_a_whole_request_is_let_go(begun: bytes) -> None:
+    with running(StandIn()) as server, call(server, begun) as caller:
+        until(lambda: bool(server._connections._open))
+        caller.shutdown(socket.SHUT_WR)
+        assert read_all(caller) == b""
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered", "last"),
+    [
+        (CHOOSE * 17, 17, None),
+        (CHOOSE * 40, 17, 429),
+        (CHOOSE * 500, 17, 429),
+        (CHOOSE * 3 + b"?\r\n\r\n", 3, 400),
+    ],
+)
+def test_answers_come_before_the_refusal_of_what_follows(
+    sent: bytes, answered: int, last: int | None
+) -> None:
+    agent = Slow()
+    expected = [200] * answered + ([] if last is None else [last])
+    with running(agent) as server, call(server, b"") as caller:
+        sending = threading.Thread(target=caller.sendall, args=[sent])
+        sending.start()
+        for _ in range(answered):
+            tell(server, agent)
+        sending.join()
+        assert statuses(caller, len(expected)) == expected
+        assert agent.made == answered
+        if last is not None:
+            with contextlib.suppress(ConnectionResetError):
+                assert caller.recv(1) == b""
+    assert server.api.meter.requests["other", last or 0] == (last is not None)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class Slow:
             except OSError:
                 return
             self.opened += 1
-            threading.Thread(target=self._serve, args=[link]).start()
+            threading.Thread(target=self._serve, args=[link], daemon=True).start()
 
     def _serve(self, link: socket.socket) -> None:
         self.open += 1
@@ -118,7 +118,7 @@ def test_the_timeout_is_for_the_whole_call_waiting_in_line_included(
 
 def test_who_waited_in_vain_is_told_for_what() -> None:
     with silent() as address, Client(address, timeout=0.1, connections=1) as client:
-        assert client._line.enter(1.0)
+        assert client._shared.line.enter(1.0)
         with pytest.raises(UnreachableError, match="1 at most"):
             client.choose()
 
@@ -246,13 +246,13 @@ def test_an_interrupted_call_leaves_its_place_and_no_connection() -> None:
                 signal.setitimer(signal.ITIMER_REAL, 0.1)
                 with pytest.raises(InterruptionError):
                     client.choose()
-                assert not client._pool.all
-            assert client._line.enter(0.01)
+                assert not client._shared.pool.all
+            assert client._shared.line.enter(0.01)
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             with pytest.raises(InterruptionError):
                 client.choose()  # waits in line
-            client._line.leave()
-            assert client._line.enter(0.01)
+            client._shared.line.leave()
+            assert client._shared.line.enter(0.01)
     finally:
         signal.signal(signal.SIGALRM, before)
 
@@ -303,6 +303,38 @@ def test_a_closed_client_leaves_no_connection(make: Make) -> None:
         while server.open:
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_clients_of_bandits_share_connections_also_after_one_was_closed() -> None:
+    server = Slow(0.0)
+    with server.serving() as address, Client(address, timeout=PATIENCE) as client:
+        with client.bandit("button") as button:
+            assert button.health() == client.health() == {"id": "x"}
+        assert server.opened == 1
+        for _ in range(20):
+            assert button.health() == client.health() == client.bandit("banner").health()
+        assert server.opened == 2
+
+
+def test_asynchronous_clients_of_bandits_share_connections_from_the_first_call_on() -> None:
+    server = Slow(0.001)
+
+    async def ask(address: str) -> None:
+        client = AsyncClient(address, timeout=PATIENCE, connections=1)
+        early = [client, client.bandit("button"), client.bandit("banner")]
+        for opened in (1, 2):
+            each = [*early, client.bandit("page")]
+            await asyncio.gather(*(asker.health() for _ in range(5) for asker in each))
+            assert (server.opened, server.most) == (opened, 1)
+            async with client.bandit("button"):
+                pass  # closes the connection
+            deadline = time.monotonic() + PATIENCE
+            while server.open:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.01)
+
+    with server.serving() as address:
+        asyncio.run(ask(address))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def say(fleet: World, speaker: int, listener: int, news: News | bytes) -> None:
     body = news if isinstance(news, bytes) else msgspec.msgpack.encode(news)
     node = fleet.node(speaker)
     stamp = Stamp(2, node.settings.epoch, 0, node.settings.incarnation)
-    fleet.node(listener).received(name(speaker), encode_document(stamp, body))
+    fleet.shells[listener].received(name(speaker), encode_document(stamp, body))
     fleet._break()
 
 
@@ -361,7 +361,7 @@ def test_news_before_hello_or_of_another_start_is_left_alone() -> None:
     fleet = attacked()
     stamp = Stamp(2, fleet.cluster.epoch, 0, 12345)
     body = msgspec.msgpack.encode(offer(signed(6)))
-    fleet.node(1).received("n2", encode_document(stamp, body))
+    fleet.shells[1].received("n2", encode_document(stamp, body))
     assert versions(fleet) == [5, 5, 5]
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import networkx as nx
 import pytest
 
+from coopbandits.fleet.process import draining
 from coopbandits.fleet.process.embedded import LocalAgent
+from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import UnavailableError
 
 from ..bandits import Many, both
+from ..document.made import pass_seconds, signed, world
 from .agents import agents, lonely, pulls, wait
 
 
@@ -146,6 +152,38 @@ def test_an_agent_without_a_link_waits_for_one_if_nobody_else_knows_what_it_has(
         with beta.client() as other:
             assert pulls(other) == 2.0
         assert alpha.told().count("stopping without a link") == 1
+
+
+@pytest.mark.parametrize("slow", ["rounds_per_second", "signatures_per_second"])
+def test_a_drain_goes_by_the_pace_of_the_document(
+    slow: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = world(nx.path_graph(2), rounds_per_second=20.0)
+    pass_seconds(fleet, 5)
+    fleet.node(0).adopt(signed(1, settings={slow: 0.1}))
+    pass_seconds(fleet, 31)
+    fleet.pull(0, 0, 1.0)
+    pass_seconds(fleet, 1)  # with a quick pace it is signed by now, and the next waits its turn
+    for word in range(1, 20):
+        fleet.pull(0, word, 1.0)
+    pause = asyncio.sleep
+
+    async def look(seconds: float) -> None:
+        fleet.step(seconds)
+        await pause(0)
+
+    async def drain() -> None:
+        loop: Any = asyncio.get_running_loop()
+        loop.time = lambda: fleet.now
+        service = SimpleNamespace(draining=False)
+        runtime = SimpleNamespace(service=service, node=fleet.node(0), failed=asyncio.Event())
+        drain = draining.Drain(cast("Runtime", runtime), 60.0, lambda: None)
+        drain.begin()
+        await drain.over.wait()
+
+    monkeypatch.setattr(asyncio, "sleep", look)
+    asyncio.run(drain())
+    assert fleet.totals(1)[2:].sum() == 20.0
 
 
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])

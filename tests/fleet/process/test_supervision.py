@@ -212,8 +212,8 @@ def test_a_bug_in_reading_costs_the_link_and_is_told_once(
     async def scenario() -> None:
         async with pair(tmp_path, policy) as (first, second):
             await until(lambda: min(first.rounds, second.rounds) > 3)
-            usual = first.node.gossip.heard
-            monkeypatch.setattr(first.node.gossip, "heard", broken_first(usual, 3))
+            (gossip,) = first.node.gossips
+            monkeypatch.setattr(gossip, "heard", broken_first(gossip.heard, 3))
             await until(lambda: first.node.refusals["failed"] == 3)
             before = first.rounds
             choice = first.service.choose()

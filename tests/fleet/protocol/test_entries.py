@@ -83,7 +83,7 @@ def tell(
         proofs = b"".join(by.sign(np.array(each).tobytes()) for each in rows)
         fields = Fields(proofs, pack([each.certificate for each in by.authors.values()]))
     stamp = stamp_of(world, sender, rounds)
-    world.node(receiver).received(f"n{sender}", encode_data(stamp, values, fields))
+    world.shells[receiver].received(f"n{sender}", encode_data(stamp, values, fields))
 
 
 def number(world: World, agent: int) -> int:
@@ -158,11 +158,11 @@ def test_whatever_is_changed_in_a_signed_message_it_is_refused(
     stamp = stamp_of(world, LIAR, 10**6)
     data = encode_data(stamp, np.array([9.0, 0.0, *said]), Fields(proof, pack(papers)))
     before = world.replica(2).agent.export_state()
-    world.node(2).received("n1", data)
+    world.shells[2].received("n1", data)
     refused = world.node(2).refusals
     assert refused["forged"] + refused["impossible"] == 1
     world.now += 1.0
-    world.node(2).tick()
+    world.shells[2].tick()
     after = world.replica(2).agent.export_state()
     assert after["aggregation"]["entries"] == before["aggregation"]["entries"]
 
@@ -191,9 +191,9 @@ def test_absurd_numbers_of_messages_hurt_nobody_else(
     for at in (0, 1):
         values = np.array([1.0, 1.0])
         values[at] = number_told
-        world.node(2).received("n1", encode_data(stamp, values))
+        world.shells[2].received("n1", encode_data(stamp, values))
         world.now += 1.0
-        world.node(2).tick()
+        world.shells[2].tick()
     world.cut_link(LIAR, 2)
     world.pull(0, 1, 1.0)
     world.pull(3, 1, 1.0)
@@ -278,7 +278,7 @@ def test_checking_signatures_is_bounded(
     assert held is None or held[4] == 0
     world.now += 5.0
     tell(world, 2, row(number(world, LIAR), 199.0))
-    world.node(2).tick()
+    world.shells[2].tick()
     assert pulls_known(world, 2, number(world, LIAR)) == 199
 
 

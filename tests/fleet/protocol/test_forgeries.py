@@ -117,7 +117,7 @@ def send_back(world: Many, change: Change) -> None:
         here.bandit.number,
     )  # fmt: skip
     data = encode_data(stamp, np.concatenate([[float(round_), 0.0], entry]), fields)
-    world.node(VICTIM).received(f"n{LIAR}", data)
+    world.shells[VICTIM].received(f"n{LIAR}", data)
 
 
 def with_signed_zeros(here: Session, entry: Vector) -> tuple[Vector, bytes]:
@@ -197,8 +197,8 @@ def test_what_one_neighbour_greets_and_tells_in_a_round_does_not_pile_up(
         )  # fmt: skip
         greeting = Greeting(here.bandit.name, here.bandit.digest, arms, 1000 + turn)
         message = np.concatenate([[1001.0 + turn, 0.0], values])
-        world.node(VICTIM).received(peer, encode_greeting(then, greeting))
-        world.node(VICTIM).received(peer, encode_data(now, message, fields))
+        world.shells[VICTIM].received(peer, encode_greeting(then, greeting))
+        world.shells[VICTIM].received(peer, encode_data(now, message, fields))
     waiting = sum(map(len, entries(world, VICTIM).orders.rows.values()))
     assert waiting <= len(told)
 

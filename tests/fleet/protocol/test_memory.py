@@ -12,7 +12,7 @@ import pytest
 from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.draws import words
 from coopbandits.fleet.protocol.frames import DATA
-from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
 from tests.torture.world import World
 
 from ..bandits import only
@@ -46,7 +46,7 @@ def settle_after_word_of(world: World, agent: int) -> None:
     world.now += 0.05
     world.connect()
     world.deliver()
-    world.node(agent).tick()
+    world.shells[agent].tick()
     world.deliver()
     settle(world)
 
@@ -86,7 +86,7 @@ def test_in_a_quiet_fleet_others_tell_an_agent_what_it_has_lost(seed: int) -> No
         world.deliver(word % 5)
         for agent in world.graph:
             if word >> (8 + agent) & 1:
-                world.node(agent).tick()
+                world.shells[agent].tick()
     settle(world)
     everybody_knows(world)
     assert world.replica(VICTIM).own_counts.sum() == 0
@@ -233,7 +233,7 @@ def test_after_a_start_neighbours_tell_an_agent_everything(order: tuple[int, int
         world.now += 0.05
         world.connect()
         world.deliver()
-        world.node(agent).tick()
+        world.shells[agent].tick()
         world.deliver()
     assert neighbor.rows(neighbor.outgoing(VICTIM)).shape[0] == 4
     settle(world)
@@ -314,3 +314,48 @@ def test_a_signed_entry_outlives_its_author_and_everybodys_restart(certificates:
     for _ in range(20):
         world.step()
     np.testing.assert_allclose(world.totals(2), world.acknowledged)
+
+
+def end_a_round_in_vain(world: World, agent: int) -> None:
+    """Have an agent's disk fail while a round ends."""
+
+    def full(data: bytes) -> None:
+        raise DiskError("no space")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(world.disks[agent], "append", full)
+        world.now += 0.05
+        world.shells[agent].tick()
+    assert world.node(agent).trouble == "no space"
+
+
+def test_what_was_heard_waits_for_a_disk_that_fails_while_a_round_ends() -> None:
+    world = World(only(), nx.path_graph(2))
+    settle(world)
+    world.pull(1, 7, 1.0)
+    while not world.session(0).gossip.inbox[1].size > HEADER:  # type: ignore[attr-defined]
+        world.now += 0.05
+        world.shells[1].tick()
+        world.deliver()
+    end_a_round_in_vain(world, 0)
+    world.cut_link(0, 1)
+    for _ in range(40):
+        world.step()
+    assert not world.node(0).trouble
+    everybody_knows(world)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_disk_that_fails_while_a_round_ends_takes_no_greeting_along(restarts: bool) -> None:
+    world = World(only(), nx.path_graph(2))
+    pull(world, 1, 5)
+    settle(world)
+    if restarts:
+        world.crash(0)
+        world.restart(0)
+    lose(world, 1)
+    world.connect()
+    world.deliver()
+    end_a_round_in_vain(world, 0)
+    settle(world)
+    everybody_knows(world)

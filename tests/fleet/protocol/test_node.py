@@ -98,8 +98,8 @@ def good_values(world: World) -> Any:
 def relinked(world: World) -> None:
     """Let the link between agents 0 and 1 come up again, and nothing be said on it yet."""
     for one, other in ((0, "n1"), (1, "n0")):
-        world.node(one).link_down(other, "test")
-        world.node(one).link_up(other)
+        world.shells[one].link_down(other, "test")
+        world.shells[one].link_up(other)
     world.queue.clear()
 
 
@@ -158,7 +158,7 @@ def test_the_same_message_again_is_refused() -> None:
 @pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n" + bytes(40), bytes(100)])
 def test_bytes_that_are_no_frames_end_the_link(data: bytes) -> None:
     world = quiet()
-    world.node(0).received("n1", data)
+    world.shells[0].received("n1", data)
     assert refused(world.node(0), "malformed") == 1
     assert world.broken[0][:2] == (0, 1)
 
@@ -182,7 +182,7 @@ def test_a_wrong_hello_is_refused_with_a_sentence_on_both_sides(
     world = quiet()
     relinked(world)
     with caplog.at_level(logging.WARNING):
-        world.node(0).received(
+        world.shells[0].received(
             "n1",
             encode_hello(stamp(world, **changes), msgspec.structs.replace(hello(world), **said)),
         )
@@ -191,7 +191,7 @@ def test_a_wrong_hello_is_refused_with_a_sentence_on_both_sides(
         caplog.clear()
         sender, receiver, data = world.queue.pop()
         assert (sender, receiver) == (0, 1)
-        world.node(1).received("n0", data)
+        world.shells[1].received("n0", data)
         assert "it refuses this agent" in caplog.text
         assert match in caplog.text
     assert {(0, 1), (1, 0)} <= {broken[:2] for broken in world.broken}
@@ -326,7 +326,7 @@ def test_another_version_is_refused_and_told_what_to_upgrade(
     """Even where its header is shorter than ours."""
     world = quiet()
     relinked(world)
-    world.node(0).received("n1", struct.pack("<HBB", MAGIC, version, 1) + bytes(20))
+    world.shells[0].received("n1", struct.pack("<HBB", MAGIC, version, 1) + bytes(20))
     assert refused(world.node(0), "version") == 1
     assert f"speaks version {version}" in caplog.text
     assert f"upgrade coopbandits {where}" in caplog.text
@@ -471,7 +471,7 @@ def test_claims_are_checked_in_synchronous_rounds_too() -> None:
     world = quiet(replace(OWN, policy=f"{own_parts.__name__}:Waiting*ucb"))
     node, before = world.node(0), world.replica(0).rounds
     world.now += 1.0
-    world.node(0).tick()
+    world.shells[0].tick()
     claim = np.array([0.0, 0.0, 1e30, 1e30])
     node.received("n1", encode_data(stamp(world, round=before + 1), claim))
     assert refused(node, "impossible") == 1

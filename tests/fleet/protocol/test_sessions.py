@@ -18,6 +18,8 @@ from coopbandits.fleet.protocol.frames import (
     Stamp,
     encode_data,
     encode_greeting,
+    encode_plain,
+    plain_form,
 )
 from coopbandits.fleet.protocol.greetings import MOST_GREETINGS
 from coopbandits.fleet.protocol.node import Node
@@ -42,16 +44,20 @@ def stamp(node: Node, bandit: int, arms: int, round_: int = 10**6) -> Stamp:
 def greet(node: Node, arms: list[int], name: str = "button", memory: int = 0) -> None:
     bandit = both()["button"]
     greeting = Greeting(name, bandit.digest, pack_arms(arms), memory)
-    node.received("n1", encode_greeting(stamp(node, bandit.number, len(arms), 0), greeting))
+    fleet.shells[0].received("n1", encode_greeting(stamp(node, bandit.number, len(arms), 0), greeting))
 
 
-def test_a_message_about_an_unknown_bandit_is_counted_and_changes_nothing() -> None:
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_message_about_an_unknown_bandit_is_counted_and_changes_nothing(is_plain: bool) -> None:
     fleet, node = two()
     before = {number: each.export() for number, each in node.bandits.replicas.items()}
-    node.received("n1", encode_data(stamp(node, 99, 2), np.ones(8)))
+    if is_plain:  # as by an agent with the one bandit in its [cluster]
+        fleet.shells[0].received("n1", encode_plain(plain_form(stamp(node, 0, 0)), 7, np.ones(8)))
+    else:
+        fleet.shells[0].received("n1", encode_data(stamp(node, 99, 2), np.ones(8)))
     assert node.refusals["bandit"] == 1
     assert node.peers["n1"].met
-    node.tick()
+    fleet.shells[0].tick()
     assert {number: each.export() for number, each in node.bandits.replicas.items()} == before
     fleet.play(1, "button", 1.0)
     fleet.steps(5)
@@ -61,7 +67,7 @@ def test_a_message_about_an_unknown_bandit_is_counted_and_changes_nothing() -> N
 def test_a_message_about_another_number_of_arms_than_greeted_is_refused() -> None:
     _, node = two()
     number = both()["button"].number
-    node.received("n1", encode_data(stamp(node, number, 3), np.ones(2)))
+    fleet.shells[0].received("n1", encode_data(stamp(node, number, 3), np.ones(2)))
     assert node.refusals["arms"] == 1
 
 
@@ -107,18 +113,18 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     fleet.play(1, "button", 1.0)
     stale = node.peers["n1"].frames["stale"]
     number = both()["button"].number
-    node.received("n1", encode_data(stamp(node, number, 2), np.zeros(2)))
+    fleet.shells[0].received("n1", encode_data(stamp(node, number, 2), np.zeros(2)))
     assert node.peers["n1"].frames["stale"] == stale + 1, "its order of arms is not known yet"
     greet(node, arms, memory=MOST_GREETINGS)  # the last that was worked on, and again the last
     greet(node, arms, memory=101)
     fleet.now += 2_000_000
-    node.tick()
+    fleet.shells[0].tick()
     peer = node.sessions.sessions[number].peers[node.peers["n1"].number]
     assert peer.memory == 101
     assert len(made) == MOST_GREETINGS + 1
     for memory in range(20):
         unknown = Greeting("other", "", b"", memory)
-        node.received("n1", encode_greeting(stamp(node, 99, 0, memory), unknown))
+        fleet.shells[0].received("n1", encode_greeting(stamp(node, 99, 0, memory), unknown))
     assert node.refusals["bandit"] == 103 - MOST_GREETINGS - 1 + 20 - MOST_GREETINGS
 
 

@@ -57,7 +57,7 @@ def test_the_state_says_what_a_page_shows() -> None:
 
 def test_a_fresh_agent_prefers_nothing_and_says_why_it_has_no_links() -> None:
     world = path_world()
-    world.node(0).link_down("n1", "connection refused")
+    world.shells[0].link_down("n1", "connection refused")
     state = service_in(world).state()
     assert state.prefers is None
     assert [(each.up, each.why) for each in state.neighbors] == [(False, "connection refused")]
@@ -71,7 +71,7 @@ def test_choices_survive_a_restart_and_expired_tickets_stay_counted() -> None:
     for _ in range(3):
         service.choose(["green"])
     world.now += 4000.0
-    world.node(0).beat()
+    world.shells[0].beat()
     assert service.state().expired_tickets == 3
     for _ in range(2):  # from events, then from a snapshot
         world.crash(0)
@@ -93,7 +93,7 @@ def api_of_n1(told: Door = NO_DOOR) -> str | None:
     relinked(world)
     port, secure = told
     hello = Hello("n1", "shop", BANDIT.cluster.hash, api_port=port, api_secure=secure)
-    world.node(0).received("n1", encode_hello(stamp(world), hello))
+    world.shells[0].received("n1", encode_hello(stamp(world), hello))
     assert world.node(0).peers["n1"].met
     return service_in(world).state().neighbors[0].api
 
@@ -113,7 +113,7 @@ def test_a_port_that_is_none_is_refused_as_no_greeting(port: object) -> None:
     body = msgspec.msgpack.encode(fields)
     good = encode_hello(stamp(world), Hello("n1", "shop", BANDIT.cluster.hash))
     frame = good[:8] + len(body).to_bytes(4, "little") + good[12:40] + body
-    world.node(0).received("n1", frame)
+    world.shells[0].received("n1", frame)
     assert not world.node(0).peers["n1"].met
     assert world.node(0).peers["n1"].door == NO_DOOR
 

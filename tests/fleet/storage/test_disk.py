@@ -126,6 +126,23 @@ def test_a_file_that_cannot_be_given_to_its_owner_is_closed(
     assert (sorted(Path("/proc/self/fd").iterdir()) if before else []) == before
 
 
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_folder_is_released_though_it_cannot_be_looked_at(tmp_path: Path, place: int) -> None:
+    class Failing(OperatingSystem):
+        looks = 0
+
+        def place(self, path: Path) -> Place | None:
+            self.looks += 1
+            if self.looks == place:
+                raise OSError(5, "Input/output error")
+            return super().place(path)
+
+    for _ in range(2):
+        with pytest.raises(InputError, match="Input/output error"):
+            FileDisk(tmp_path, files=Failing())
+    FileDisk(tmp_path).close()
+
+
 def test_a_folder_is_released_though_its_journal_cannot_be_closed(tmp_path: Path) -> None:
     class Failing(OperatingSystem):
         def close(self, file: int) -> None:

@@ -182,6 +182,22 @@ def test_of_the_last_batch_a_loss_of_power_may_leave_the_mark_and_not_all_before
         assert disk.kept == {"cut": torn[behind:]}
 
 
+def test_any_sector_of_the_last_batch_may_be_lost_wherever_the_batch_begins() -> None:
+    for pad in range(SECTOR):
+        before = filled("power", 1, pad + 1)
+        behind, whole = len(before), read_records(before)
+        batch = [Ended({3: b"\x55" * size}) for size in (*[1] * 40, 600)]
+        disk = MemoryDisk(before, "power")
+        journal = Journal(disk, IDENTITY, ORIGIN)
+        with journal.together():
+            for event in batch:
+                journal.append(event)
+        data = bytes(disk.data)
+        for start in range(behind // SECTOR * SECTOR, len(data), SECTOR):
+            contents = read_records(without_sector(data, start, behind))
+            assert contents == whole, f"batch at {behind}, without the sector at {start}"
+
+
 @pytest.mark.slow
 def test_a_flipped_bit_is_no_lost_sector() -> None:
     data, behind = long_batch()

@@ -21,7 +21,7 @@ from coopbandits.fleet.config import ApiLimits
 
 MAX_HEADERS = 100
 MAX_AHEAD = 16
-"""Requests that a client may send before the first of them is answered."""
+"""Requests that a client may send before the first of them is answered; the next one is refused."""
 
 ANSWER_SECONDS = 30.0
 """For the answer and for the client to read it; a slow disk takes a second."""
@@ -100,7 +100,8 @@ class Connection(asyncio.Protocol):
         self._earlier = self._chunk = self._messages = 0
         self._current: Request | None = None  # is being answered
         self._queue: deque[Request] = deque()
-        self._had_turn = self._clogged = self._deaf = self._leaving = False
+        self._had_turn = self._clogged = self._deaf = self._leaving = self._ended = False
+        self._refusal: Answer | None = None  # of what came after the requests that wait
         self._pump: Pump | None = None  # a stream is being sent
 
     @property
@@ -176,6 +177,18 @@ class Connection(asyncio.Protocol):
             inner = error.__context__
             known = inner if isinstance(inner, RefusedError) else _malformed(error)
             self._turn_down(known.answer)
+
+    def eof_received(self) -> bool:
+        """Answer what was asked; then, or if that is nothing, close.
+
+        A client may say that it has no more requests, and read on. One that is gone looks the same
+        until it is answered. A TLS connection cannot be kept, and who reads a stream has left it.
+        """
+        if self.transport is None or self.transport.get_extra_info("sslcontext") is not None:
+            return False
+        asked = self._current is not None or bool(self._queue)
+        self._ended = asked and self._pump is None
+        return self._ended
 
     # Events of the parser
 
@@ -299,6 +312,8 @@ class Connection(asyncio.Protocol):
             return
         self.served += 1
         lasting = request.lasting and not self._leaving
+        if self._ended and not self._queue and self._refusal is None:
+            lasting = False
         whole = request.method != b"HEAD"
         transport.write(encode(answer, self.owner.date, lasting, whole))
         if answer.begin is not None and whole and not self._leaving:
@@ -309,6 +324,8 @@ class Connection(asyncio.Protocol):
             transport.close()
         elif self._queue:
             self.loop.call_soon(self._take_turn)
+        elif self._refusal is not None:
+            self._refuse(self._refusal)
         elif self._incoming is not None:
             self._invite()
         self._settle(self.loop.time())
@@ -351,12 +368,18 @@ class Connection(asyncio.Protocol):
         self._deaf = True
         self.owner.note_refusal(answer)
         begun = self._incoming is not None and self._incoming.answer is not None
-        if self._current or self._queue or begun:
-            self.transport.abort()  # it would be taken for the answer to an earlier request
-            return
-        self.phase, self.since = LINGER, self._now
+        if begun:
+            self.transport.abort()  # it would be taken for the answer to the next request
+        elif self._current or self._queue:
+            self._refusal = answer  # in its turn, or it would be taken for that to an earlier one
+        else:
+            self._refuse(answer)
+
+    def _refuse(self, answer: Answer) -> None:
+        assert self.transport is not None  # noqa: S101  something came over it
+        self.phase, self.since = LINGER, self.loop.time()
         self.transport.write(encode(answer, self.owner.date, lasting=False))
-        if self.transport.can_write_eof():
+        if self.transport.can_write_eof() and not self._ended:
             self.transport.write_eof()  # closing now could take the answer from the client
         else:
             self.transport.close()

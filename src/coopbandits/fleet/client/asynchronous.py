@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from coopbandits.fleet.client.breaker import GLANCE
-from coopbandits.fleet.client.caller import AWAY, Call, Caller
+from coopbandits.fleet.client.caller import AWAY, Call, Caller, Shared
 from coopbandits.fleet.client.exchange import (
     ALIVE,
     BANDITS,
@@ -47,6 +47,36 @@ from coopbandits.fleet.service import (
 T = TypeVar("T")
 
 
+class SharedStreams(Shared):
+    """Connections on one event loop.
+
+    Attributes
+    ----------
+    loop : AbstractEventLoop or None
+        Whose connections these are; None before the first call.
+    probing : Task or None
+        Looks whether the agent is back.
+    pool : Pool
+        The connections.
+    line : Semaphore
+        Lets as many calls pass as there may be connections.
+    """
+
+    def begin(self) -> None:
+        """Begin without connections."""
+        super().begin()
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.probing: asyncio.Task[None] | None = None
+        self.pool = Pool[StreamLink]()
+        self.line = asyncio.Semaphore(self.connections)
+
+    def begin_after_fork(self) -> None:
+        """Leave the connections to the parent, and begin anew."""
+        # Kept alive: a transport that is closed here, or collected, tells the parent's event loop.
+        self._of_parent = self.pool, self.probing
+        self.begin()
+
+
 class AsyncClient(Caller):
     """Like `Client`, with the same parameters, without blocking the event loop.
 
@@ -54,17 +84,10 @@ class AsyncClient(Caller):
     fork, it begins with new connections.
     """
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._probing: asyncio.Task[None] | None = None
-        self._pool = Pool[StreamLink]()
-        self._line = asyncio.Semaphore(self.connections)
+    _shared: SharedStreams
 
-    def _begin_after_fork(self) -> None:
-        # Kept alive: a transport that is closed here, or collected, tells the parent's event loop.
-        self._of_parent = self._pool, self._probing
-        self._begin()
+    def _make_shared(self) -> SharedStreams:
+        return SharedStreams(self.connections)
 
     async def choose(
         self, allowed: Iterable[str] | None = None, context: Context | None = None
@@ -128,9 +151,10 @@ class AsyncClient(Caller):
 
     async def close(self) -> None:
         """Close the connections; the next call opens a new one."""
-        old, self._pool = self._pool, Pool[StreamLink]()
-        probing, self._probing = self._probing, None
-        if self._loop is not asyncio.get_running_loop():
+        shared = self._shared
+        old, shared.pool = shared.pool, Pool[StreamLink]()
+        probing, shared.probing = shared.probing, None
+        if shared.loop is not asyncio.get_running_loop():
             return
         if probing is not None:
             probing.cancel()
@@ -152,9 +176,9 @@ class AsyncClient(Caller):
         await self.close()
 
     async def _ask(self, request: Request, read: Callable[[Content], T]) -> T:
-        if self._loop is not asyncio.get_running_loop():
-            self._begin()
-            self._loop = asyncio.get_running_loop()
+        if self._shared.loop is not asyncio.get_running_loop():
+            self._shared.begin()
+            self._shared.loop = asyncio.get_running_loop()
         if self._is_hopeless(request):
             await self._probe()
             if self._is_hopeless(request):
@@ -171,7 +195,7 @@ class AsyncClient(Caller):
         return unpack(reply, self.place, read)
 
     async def _attempt(self, call: Call) -> Reply:
-        line, pool = self._line, self._pool
+        line, pool = self._shared.line, self._shared.pool
         try:
             async with asyncio.timeout(call.left()):
                 await line.acquire()
@@ -198,7 +222,7 @@ class AsyncClient(Caller):
 
     async def _probe(self) -> None:
         """See from time to time whether the agent is back, without keeping the caller waiting."""
-        breaker = self._breaker
+        breaker = self._shared.breaker
         if not breaker.begin_probe():
             return
 
@@ -212,5 +236,5 @@ class AsyncClient(Caller):
             finally:
                 breaker.end_probe()
 
-        self._probing = asyncio.create_task(ask(), name="coopbandits-probe")
-        await asyncio.wait([self._probing], timeout=GLANCE)
+        self._shared.probing = asyncio.create_task(ask(), name="coopbandits-probe")
+        await asyncio.wait([self._shared.probing], timeout=GLANCE)

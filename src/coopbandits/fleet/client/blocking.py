@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from coopbandits.fleet.client.breaker import GLANCE
-from coopbandits.fleet.client.caller import AWAY, Call, Caller
+from coopbandits.fleet.client.caller import AWAY, Call, Caller, Shared
 from coopbandits.fleet.client.exchange import (
     ALIVE,
     BANDITS,
@@ -46,6 +46,30 @@ from coopbandits.fleet.service import (
 )
 
 T = TypeVar("T")
+
+
+class SharedSockets(Shared):
+    """Connections for several threads, and their turns.
+
+    Attributes
+    ----------
+    pool : Pool
+        The connections.
+    line : Line
+        Whose turn it is.
+    """
+
+    def begin(self) -> None:
+        """Begin without connections."""
+        super().begin()
+        self.pool = Pool[SocketLink]()
+        self.line = Line(self.connections)
+
+    def begin_after_fork(self) -> None:
+        """Close the copies of the parent's connections, and begin anew."""
+        for link in list(self.pool.all):
+            link.forget()
+        self.begin()
 
 
 class Client(Caller):
@@ -86,15 +110,10 @@ class Client(Caller):
         the agent are raised as the errors of `coopbandits.fleet.service`.
     """
 
-    def _begin(self) -> None:
-        super()._begin()
-        self._pool = Pool[SocketLink]()
-        self._line = Line(self.connections)
+    _shared: SharedSockets
 
-    def _begin_after_fork(self) -> None:
-        for link in list(self._pool.all):
-            link.forget()
-        self._begin()
+    def _make_shared(self) -> SharedSockets:
+        return SharedSockets(self.connections)
 
     def choose(
         self, allowed: Iterable[str] | None = None, context: Context | None = None
@@ -158,7 +177,8 @@ class Client(Caller):
 
     def close(self) -> None:
         """Close the connections; the next call opens a new one."""
-        old, self._pool = self._pool, Pool[SocketLink]()
+        shared = self._shared
+        old, shared.pool = shared.pool, Pool[SocketLink]()
         old.close()
 
     def __enter__(self) -> Self:
@@ -189,7 +209,7 @@ class Client(Caller):
         return unpack(reply, self.place, read)
 
     def _attempt(self, call: Call) -> Reply:
-        line, pool = self._line, self._pool
+        line, pool = self._shared.line, self._shared.pool
         if not line.enter(call.left()):
             raise call.in_line()
         try:
@@ -212,7 +232,7 @@ class Client(Caller):
 
     def _probe(self) -> None:
         """See from time to time whether the agent is back, without keeping the caller waiting."""
-        breaker = self._breaker
+        breaker = self._shared.breaker
         if not breaker.begin_probe():
             return
 

@@ -6,6 +6,7 @@ import math
 import os
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any, Self
@@ -41,10 +42,38 @@ CONNECTIONS = 8
 AWAY = (UnreachableError, UnavailableError)
 """What a default stands in for."""
 
-_callers: weakref.WeakSet[Caller] = weakref.WeakSet()
+_all_shared: weakref.WeakSet[Shared] = weakref.WeakSet()
 
 
-class Caller:
+class Shared(ABC):
+    """What a client shares with those of its bandits, and renews in place.
+
+    Parameters
+    ----------
+    connections : int
+        The most connections at a time.
+
+    Attributes
+    ----------
+    breaker : Breaker
+        Whether the agent is away.
+    """
+
+    def __init__(self, connections: int) -> None:
+        self.connections = connections
+        self.begin()
+        _all_shared.add(self)
+
+    def begin(self) -> None:
+        """Begin without connections."""
+        self.breaker = Breaker()
+
+    @abstractmethod
+    def begin_after_fork(self) -> None:
+        """Leave the connections to the parent, and begin anew."""
+
+
+class Caller(ABC):
     """The settings of a client, and what it knows of its agent; see `Client`."""
 
     def __init__(
@@ -63,23 +92,20 @@ class Caller:
         self.connections, self.default = _count(connections), _name(default)
         self._prefix = prefix_of(bandit)
         self._head = head_of(self.place, token)
-        self._begin()
-        _callers.add(self)
+        self._shared = self._make_shared()
+
+    @abstractmethod
+    def _make_shared(self) -> Shared:
+        """Return what this client shares with those that `bandit` makes of it."""
 
     def bandit(self, name: str, *, default: str | None = None) -> Self:
-        """Return a client for one bandit of the agent, which shares the connections of this one."""
+        """Return a client for one bandit of the agent, which shares the connections of this one.
+
+        Closing either closes them; the next call of either opens a new one.
+        """
         made = copy(self)
         made._prefix, made.default = prefix_of(name), _name(default)
-        _callers.add(made)
         return made
-
-    def _begin(self) -> None:
-        """Begin without connections."""
-        self._breaker = Breaker()
-
-    def _begin_after_fork(self) -> None:
-        """Leave the connections to the parent, and begin anew."""
-        raise NotImplementedError
 
     def _choosing(
         self, allowed: Iterable[str] | None, context: Context | None
@@ -105,11 +131,11 @@ class Caller:
 
     def _is_hopeless(self, request: Request) -> bool:
         """Whether to fail at once. Questions about the agent itself are always asked."""
-        return request.method == "POST" and self._breaker.is_open
+        return request.method == "POST" and self._shared.breaker.is_open
 
     def _hopeless(self) -> UnreachableError:
         return UnreachableError(
-            f"{self._breaker.reason}; calls fail at once until it answers again"
+            f"{self._shared.breaker.reason}; calls fail at once until it answers again"
         )
 
 
@@ -128,7 +154,7 @@ class Call:
         self.data = encode(request, caller._head)
         self.deadline = time.monotonic() + caller.timeout
         self.host = getattr(caller.place, "host", None)
-        self._caller, self._breaker = caller, caller._breaker
+        self._caller, self._breaker = caller, caller._shared.breaker
         self._pauses = pauses()
 
     def left(self) -> float:
@@ -193,8 +219,8 @@ def _name(default: Any) -> str | None:
 
 def _part_from_parent() -> None:
     """Give every client of a child connections and locks of its own, before it can ask."""
-    for caller in list(_callers):
-        caller._begin_after_fork()
+    for shared in list(_all_shared):
+        shared.begin_after_fork()
 
 
 os.register_at_fork(after_in_child=_part_from_parent)

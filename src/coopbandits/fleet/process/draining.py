@@ -16,7 +16,8 @@ from collections.abc import Callable
 from coopbandits.fleet.process.runtime import Runtime
 
 HAND_IN_SECONDS = 2.0
-"""For telling neighbours of the last rewards, and three rounds; beyond the deadline if need be."""
+"""For telling neighbours of the last rewards, beyond the deadline if need be; besides three rounds
+and the time from one signature to the next."""
 
 LOOK_SECONDS = 0.02
 
@@ -96,7 +97,9 @@ class Drain:
         await self._until(lambda: not node.bandits.open_tickets, lambda: self._deadline)
         await self._until(lambda: node.is_linked() or not node.untold(), lambda: self._deadline)
         are_told = node.telling()
-        deadline = asyncio.get_running_loop().time() + HAND_IN_SECONDS + 3 * node.settings.period
+        pace = node.ruled  # the document may have slowed it since the start
+        allowed = HAND_IN_SECONDS + 3.0 / pace.rounds + pace.interval
+        deadline = asyncio.get_running_loop().time() + allowed
         if not await self._until(are_told, lambda: deadline):
             log.warning("stopping although not all neighbours have the last rewards")
         elif not node.is_linked() and (untold := node.untold()):

@@ -43,15 +43,15 @@ def make_runtime(config: NodeConfig) -> Runtime:
     disk = FileDisk(config.journal, config.durability)
     try:
         runtime = Runtime(config, disk, transport)
+        if isinstance(transport, OpenTransport):
+            node = runtime.node
+            node.members = make_members(
+                config, node, lambda: randbits(64), lambda: transport.address.port
+            )
     except BaseException:
         disk.close()
         raise
     credentials.tell = runtime.node.chronicle.note
-    if isinstance(transport, OpenTransport):
-        node = runtime.node
-        node.members = make_members(
-            config, node, lambda: randbits(64), lambda: transport.address.port
-        )
     return runtime
 
 

@@ -311,8 +311,7 @@ class RobustGossip(Gossip):
     def tick(self, now: float, gone: Collection[int] = ()) -> None:
         """End the round, send what is news, and see whether that is all."""
         self.idle = self.entries is not None
-        inbox, self.inbox = self.inbox, {}
-        entries, replica = self.entries, self.replica
+        entries, replica, inbox = self.entries, self.replica, self.inbox
         proofs: tuple[Any, ...] = ()
         if entries is not None:
             proofs = entries.book.fresh(replica)
@@ -320,6 +319,7 @@ class RobustGossip(Gossip):
         tick = self._aged = self.claims.ticks(now)
         if not self._end_round(inbox, *proofs, tick=tick):
             replica.end_round(inbox, *proofs, tick=tick)
+        self.inbox = {}  # not before it is written: where the disk fails, the round ends later
         if gone:
             self.let_go(gone)
         if entries is not None:

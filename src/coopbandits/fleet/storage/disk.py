@@ -105,8 +105,12 @@ class FileDisk:
         try:
             self.files.make_folder(folder)
             self._lock = self.files.lock(self._lock_path)
-            self._lock_place = self.files.place(self._lock_path)
-            self._place = self.files.place(self.path)
+            try:
+                self._lock_place = self.files.place(self._lock_path)
+                self._place = self.files.place(self.path)
+            except BaseException:
+                self.files.close(self._lock)
+                raise
         except BlockingIOError as error:
             raise InUseError(
                 f"journal folder {folder} is in use by another process; stop that one, or give "

@@ -230,23 +230,41 @@ def _lacks_sector(data: bytes, behind: int, at: int, before: int | None) -> bool
     try:
         _record_at(data, at, before)
     except DamageError as damage:
-        end = at + HEADER_SIZE + damage.body
-        if _is_flip(damage) if damage.wrong else _has_flipped_header(data, at, before):
+        end = at + HEADER_SIZE + (damage.body + CHECKSUM.size if damage.wrong else 0)
+        if damage.wrong:
+            flipped = _is_flip(damage) and _is_whole(data, end, (before or 0) + 1)
+        else:
+            flipped = _has_flipped_header(data, at, before)
+        if flipped:
             return False
     sectors = range(at // SECTOR * SECTOR, end, SECTOR)
     return any(not any(data[max(start, behind) : start + SECTOR]) for start in sectors)
 
 
 def _has_flipped_header(data: bytes, at: int, before: int | None) -> bool:
-    """Return whether one flipped bit keeps a header from being right."""
+    """Return whether one flipped bit in a header is all that is wrong."""
     header = int.from_bytes(data[at : at + HEADER_SIZE], "little")
     for bit in range(8 * HEADER_SIZE):
         flipped = (header ^ 1 << bit).to_bytes(HEADER_SIZE, "little")
         sequence = int.from_bytes(flipped[:8], "little")
         (checksum,) = CHECKSUM.unpack_from(flipped, HEADER.size)
         if sequence == (before or 0) + 1 and zlib.crc32(flipped[: HEADER.size]) == checksum:
-            return True
+            return _is_whole(data[:at] + flipped + data[at + HEADER_SIZE :], at, before)
     return False
+
+
+def _is_whole(data: bytes, at: int, before: int | None) -> bool:
+    """Return whether all records from a byte on are right.
+
+    What is left of a record whose sector was lost may look like one flipped bit by chance: where
+    only its last few bytes were there. But then what followed it in that sector is lost too.
+    """
+    while at < len(data):
+        try:
+            _, before, at = _record_at(data, at, before)
+        except DamageError:
+            return False
+    return True
 
 
 def _is_flip(damage: DamageError) -> bool:
