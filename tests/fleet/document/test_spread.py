@@ -60,7 +60,7 @@ def test_a_document_handed_to_one_reaches_all_and_is_sent_to_nobody_who_has_it()
     fleet = world(nx.cycle_graph(6))
     sent = count_documents(fleet)
     pass_seconds(fleet, 1)
-    fleet.node(0).adopt(signed(1))
+    fleet.shells[0].adopt(signed(1))
     pass_seconds(fleet, 1)
     assert versions(fleet) == [1] * 6
     assert len(sent) <= 4 * 6, "a document and an acknowledgement over each link, or two of each"
@@ -74,7 +74,7 @@ def test_a_large_document_comes_in_pieces() -> None:
     found = signed(1, revoked=LARGE)
     assert len(found.content) > 3 * PIECE
     pass_seconds(fleet, 1)
-    fleet.node(2).adopt(found)
+    fleet.shells[2].adopt(found)
     pass_seconds(fleet, 1)
     assert versions(fleet) == [1] * 3
 
@@ -83,10 +83,10 @@ def test_who_was_away_or_lost_its_memory_is_told_when_it_comes_back() -> None:
     fleet = world(nx.path_graph(3))
     pass_seconds(fleet, 1)
     fleet.crash(2)
-    fleet.node(0).adopt(signed(1))
+    fleet.shells[0].adopt(signed(1))
     pass_seconds(fleet, 1)
-    fleet.node(0).adopt(signed(2, 1, 2, operators=(2,)))
-    fleet.node(0).adopt(signed(3, 2))
+    fleet.shells[0].adopt(signed(2, 1, 2, operators=(2,)))
+    fleet.shells[0].adopt(signed(3, 2))
     pass_seconds(fleet, 1)
     assert versions(fleet) == [3, 3]
     fleet.restart(2)
@@ -109,7 +109,7 @@ def test_a_document_that_was_lost_on_its_way_is_sent_again_ever_more_rarely() ->
         return post(sender, receiver, data)
 
     fleet.post = lossy  # type: ignore[method-assign]  # the test's own instead
-    fleet.node(0).adopt(signed(1))
+    fleet.shells[0].adopt(signed(1))
     pass_seconds(fleet, 300)
     pauses = [after - before for before, after in pairwise(times)]
     assert pauses[0] == pytest.approx(FIRST_PAUSE, abs=0.5)
@@ -129,7 +129,7 @@ def test_an_acknowledgement_that_was_lost_is_given_again() -> None:
         return True if is_lost else post(sender, receiver, data)
 
     fleet.post = lossy  # type: ignore[method-assign]  # the test's own instead
-    fleet.node(0).adopt(signed(1))
+    fleet.shells[0].adopt(signed(1))
     pass_seconds(fleet, 1)
     assert versions(fleet) == [1, 1]
     assert fleet.node(0).spread.readers["n1"].version == 0
@@ -149,7 +149,7 @@ def test_who_takes_no_documents_is_sent_none_and_both_talk() -> None:
     assert fleet.node(0).peers["n1"].met
     assert fleet.node(0)._hello(fleet.node(0).peers["n1"]).document is None
     with pytest.raises(InputError, match="trusted"):
-        fleet.node(0).adopt(signed(1))
+        fleet.shells[0].adopt(signed(1))
     assert sent == []
     assert Hello("a", "b", "c", 1).document is None
 
@@ -158,7 +158,7 @@ def test_agents_of_different_documents_learn_together() -> None:
     fleet = world(nx.path_graph(2))
     pass_seconds(fleet, 1)
     fleet.post = lambda *_: True  # type: ignore[method-assign]  # the test's own instead
-    fleet.node(0).adopt(signed(1, settings={"rounds_per_second": 5.0}))
+    fleet.shells[0].adopt(signed(1, settings={"rounds_per_second": 5.0}))
     del fleet.post
     fleet.node(1).spread.readers.clear()  # as if it could not take it
     fleet.node(0).spread.readers.clear()
@@ -174,7 +174,7 @@ def test_agents_of_different_documents_learn_together() -> None:
 def test_revoked_ids_join_those_of_the_file_and_leave_with_the_document() -> None:
     fleet = world(nx.complete_graph(3))
     pass_seconds(fleet, 1)
-    fleet.node(0).adopt(signed(1, revoked=["n2"]))
+    fleet.shells[0].adopt(signed(1, revoked=["n2"]))
     pass_seconds(fleet, 1)
     assert not fleet.node(0).peers["n2"].met
     assert not fleet.node(1).peers["n2"].met
@@ -182,7 +182,7 @@ def test_revoked_ids_join_those_of_the_file_and_leave_with_the_document() -> Non
     fleet.restart(0)
     pass_seconds(fleet, 1)
     assert not fleet.node(0).peers["n2"].met, "after a restart, too"
-    fleet.node(0).adopt(signed(2))
+    fleet.shells[0].adopt(signed(2))
     pass_seconds(fleet, 1)
     assert fleet.node(0).peers["n2"].met
     assert versions(fleet) == [2] * 3
@@ -192,7 +192,7 @@ def test_only_members_have_links() -> None:
     fleet = world(nx.complete_graph(3))
     pass_seconds(fleet, 1)
     members = [{"id": f"n{j}", "address": "127.0.0.1:1"} for j in (0, 1)]
-    fleet.node(0).adopt(signed(1, members=members))
+    fleet.shells[0].adopt(signed(1, members=members))
     pass_seconds(fleet, 1)
     assert fleet.node(0).peers["n1"].met
     assert not fleet.node(0).peers["n2"].met
@@ -204,7 +204,7 @@ def test_pace_and_bounds_change_while_agents_run() -> None:
     fleet = world(nx.path_graph(2), policy="tree-ts", max_pulls_per_second=100.0)
     pass_seconds(fleet, 1)
     change = {"rounds_per_second": 2.0, "max_pulls_per_second": 500.0, "signatures_per_second": 1.0}
-    fleet.node(0).adopt(signed(1, settings=change))
+    fleet.shells[0].adopt(signed(1, settings=change))
     pass_seconds(fleet, 1)
     rounds = fleet.replica(1).rounds
     for _ in range(40):
@@ -212,7 +212,7 @@ def test_pace_and_bounds_change_while_agents_run() -> None:
     assert fleet.replica(1).rounds - rounds == pytest.approx(8, abs=2)
     (gossip,) = fleet.node(1).gossips
     assert (gossip.period, gossip.claims.rate) == (0.5, 500.0)
-    fleet.node(0).adopt(signed(2, settings={"max_pulls_per_second": 5.0}))
+    fleet.shells[0].adopt(signed(2, settings={"max_pulls_per_second": 5.0}))
     pass_seconds(fleet, 1)
     assert (gossip.period, gossip.claims.rate) == (0.05, 100.0), "what was believed still is"
 
@@ -224,7 +224,7 @@ def attacked() -> World:
     """Three agents with a document; the last one lies."""
     fleet = world(nx.path_graph(3))
     pass_seconds(fleet, 1)
-    fleet.node(0).adopt(signed(5))
+    fleet.shells[0].adopt(signed(5))
     pass_seconds(fleet, 1)
     return fleet
 
@@ -288,8 +288,8 @@ def test_two_contents_of_one_version_do_not_spread_and_both_ends_raise_an_alarm(
     fleet = world(nx.path_graph(4))
     pass_seconds(fleet, 1)
     fleet.cut_link(1, 2)
-    fleet.node(0).adopt(signed(2))
-    fleet.node(3).adopt(signed(2, revoked=["n9"]))
+    fleet.shells[0].adopt(signed(2))
+    fleet.shells[3].adopt(signed(2, revoked=["n9"]))
     pass_seconds(fleet, 1)
     fleet.cut.clear()
     pass_seconds(fleet, 1)
@@ -304,7 +304,7 @@ def test_two_contents_of_one_version_do_not_spread_and_both_ends_raise_an_alarm(
     fleet.restart(0)
     pass_seconds(fleet, 10)
     assert versions(fleet) == [0, 2, 2, 2], "the one with the alarm hands nothing on"
-    fleet.node(3).adopt(signed(3))
+    fleet.shells[3].adopt(signed(3))
     pass_seconds(fleet, 1)
     assert versions(fleet) == [3] * 4
     assert not any(node.settings.keeper.alarm for node in fleet.nodes if node)
@@ -384,10 +384,10 @@ def test_what_an_agents_own_file_contradicts_is_refused() -> None:
     fleet.service(0, lambda: 7)
     pass_seconds(fleet, 1)
     with pytest.raises(InputError, match=r"half_life.* 1\.67 min"):
-        fleet.node(0).adopt(signed(1, settings={"rounds_per_second": 0.5}))
+        fleet.shells[0].adopt(signed(1, settings={"rounds_per_second": 0.5}))
     far = [{"id": "n1", "address": "10.0.0.1:7400"}]
     with pytest.raises(InputError, match=r"n1.* 10\.0\.0\.1:7400"):
-        fleet.node(0).adopt(signed(1, members=far))
+        fleet.shells[0].adopt(signed(1, members=far))
 
 
 # By chance
@@ -431,7 +431,7 @@ class Story:
         revoked = [f"x{self.highest}"]
         made = signed(self.highest + 1, *{self.signer, new}, operators=keys, revoked=revoked)
         try:
-            self.fleet.node(agent).adopt(made)
+            self.fleet.shells[agent].adopt(made)
         except InputError as refused:
             assert "is signed by" in str(refused), "it has not heard of the new key"
         else:

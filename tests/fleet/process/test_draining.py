@@ -160,7 +160,7 @@ def test_a_drain_goes_by_the_pace_of_the_document(
 ) -> None:
     fleet = world(nx.path_graph(2), rounds_per_second=20.0)
     pass_seconds(fleet, 5)
-    fleet.node(0).adopt(signed(1, settings={slow: 0.1}))
+    fleet.shells[0].adopt(signed(1, settings={slow: 0.1}))
     pass_seconds(fleet, 31)
     fleet.pull(0, 0, 1.0)
     pass_seconds(fleet, 1)  # with a quick pace it is signed by now, and the next waits its turn

@@ -39,7 +39,7 @@ def test_an_arm_is_added_everywhere_and_nothing_is_forgotten() -> None:
     fleet = fleet_of(3)
     for agent in range(3):
         fleet.play(agent, "button", 1.0)
-    fleet.node(0).adopt(signed(1, bandits={"button": WIDE, "banner": BANNER}))
+    fleet.shells[0].adopt(signed(1, bandits={"button": WIDE, "banner": BANNER}))
     fleet.steps(60)
     assert versions(fleet) == [1] * 3
     assert [arms(fleet, agent) for agent in range(3)] == [WIDE["arms"]] * 3
@@ -57,12 +57,12 @@ def test_an_arm_is_added_everywhere_and_nothing_is_forgotten() -> None:
 
 def test_bandits_come_and_go_and_a_document_without_any_goes_back_to_the_files() -> None:
     fleet = fleet_of(2)
-    fleet.node(0).adopt(signed(1, bandits={"button": BUTTON, "page": BANNER}))
+    fleet.shells[0].adopt(signed(1, bandits={"button": BUTTON, "page": BANNER}))
     fleet.steps(40)
     assert fleet.play(1, "page", 0.5) in MENU
     with pytest.raises(InputError):
         fleet.of(1).bandit("banner").choose()
-    fleet.node(1).adopt(signed(2))
+    fleet.shells[1].adopt(signed(2))
     fleet.steps(40)
     assert fleet.play(0, "banner", 0.5) in MENU
     with pytest.raises(InputError):
@@ -73,7 +73,7 @@ def test_bandits_come_and_go_and_a_document_without_any_goes_back_to_the_files()
 
 def test_new_talks_keep_the_pace_of_the_document() -> None:
     fleet = fleet_of(2, declared=both())
-    fleet.node(0).adopt(
+    fleet.shells[0].adopt(
         signed(1, settings={"max_pulls_per_second": 5000.0}, bandits={"page": BANNER})
     )
     fleet.steps(40)
@@ -86,7 +86,7 @@ def test_all_problems_of_declarations_are_told_and_nothing_has_changed(tmp_path:
     fleet = fleet_of(2)
     other = BUTTON | {"policy": "tree-ts"}
     with pytest.raises(InputError) as refused:
-        fleet.node(0).adopt(
+        fleet.shells[0].adopt(
             signed(1, bandits={"button": other, "banner": BANNER | {"pinned": "z"}})
         )
     lines = str(refused.value).splitlines()
@@ -99,7 +99,7 @@ def test_all_problems_of_declarations_are_told_and_nothing_has_changed(tmp_path:
         (BUTTON | {"token_file": "token"}, "token_file"),
     ):
         with pytest.raises(InputError, match=reason):
-            fleet.node(0).adopt(signed(1, bandits={"button": table}))
+            fleet.shells[0].adopt(signed(1, bandits={"button": table}))
     assert versions(fleet) == [0, 0]
     assert arms(fleet, 0) == BUTTON["arms"]
 
@@ -111,7 +111,7 @@ def test_the_token_of_a_bandit_stays_the_one_in_the_agents_own_file(tmp_path: Pa
     declared = both()
     declared["button"] = replace(declared["button"], token_file=secret)
     fleet = fleet_of(1, declared=declared)
-    fleet.node(0).adopt(signed(1, bandits={"button": WIDE, "page": BANNER}))
+    fleet.shells[0].adopt(signed(1, bandits={"button": WIDE, "page": BANNER}))
     assert fleet.of(0).bandit("button").token == secret.read_text()
     assert fleet.of(0).bandit("page").token is None
 
@@ -131,7 +131,7 @@ def test_what_a_full_disk_kept_from_taking_effect_is_done_later(
         append(data)
 
     monkeypatch.setattr(fleet.disks[0], "append", fills)
-    assert fleet.node(0).adopt(signed(1, bandits={"button": WIDE, "page": BANNER}))
+    assert fleet.shells[0].adopt(signed(1, bandits={"button": WIDE, "page": BANNER}))
     assert "waits for the disk" in caplog.text
     assert arms(fleet, 0) == BUTTON["arms"]
     with pytest.raises(UnknownBanditError):
@@ -152,11 +152,11 @@ def test_an_arm_is_purged_by_the_document_after_it_was_removed() -> None:
     fleet.crash(2)
     purging = {"button": BUTTON | {"arms": ["green", "blue"], "purged": ["red"]}, "banner": BANNER}
     with pytest.raises(InputError, match="'red'"):
-        fleet.node(0).adopt(signed(1, bandits=purging))
+        fleet.shells[0].adopt(signed(1, bandits=purging))
     removed = {"button": BUTTON | {"arms": ["green", "blue"]}, "banner": BANNER}
-    fleet.node(0).adopt(signed(1, bandits=removed))
+    fleet.shells[0].adopt(signed(1, bandits=removed))
     fleet.steps(20)
-    fleet.node(1).adopt(signed(2, bandits=purging))
+    fleet.shells[1].adopt(signed(2, bandits=purging))
     fleet.restart(2)  # and hears of both steps at once
     fleet.steps(60)
     assert versions(fleet) == [2] * 3

@@ -44,7 +44,9 @@ def stamp(node: Node, bandit: int, arms: int, round_: int = 10**6) -> Stamp:
 def greet(node: Node, arms: list[int], name: str = "button", memory: int = 0) -> None:
     bandit = both()["button"]
     greeting = Greeting(name, bandit.digest, pack_arms(arms), memory)
-    fleet.shells[0].received("n1", encode_greeting(stamp(node, bandit.number, len(arms), 0), greeting))
+    fleet.shells[0].received(
+        "n1", encode_greeting(stamp(node, bandit.number, len(arms), 0), greeting)
+    )
 
 
 @pytest.mark.parametrize("is_plain", [False, True])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 import msgspec
 import networkx as nx
@@ -37,6 +38,8 @@ from tests.torture.world import PERIOD, World
 from ..api.running import running
 from ..bandits import only
 
+T = TypeVar("T")
+
 NAMES = ("red", "green", "blue")
 BANDIT = only("flood-ts:family=bernoulli", NAMES, epoch=1_790_000_000, reward_range=(-1.0, 3.0))
 SYNCHRONOUS = replace(BANDIT, policy="dec-ts", num_agents=3, sigma=1.0)
@@ -45,6 +48,16 @@ SYNCHRONOUS = replace(BANDIT, policy="dec-ts", num_agents=3, sigma=1.0)
 def service_in(world: World, agent: int = 0) -> ServedAgent:
     """Return the service of an agent, with words 1, 2, 3, …."""
     return world.service(agent, count(1).__next__)
+
+
+def answered(service: ServedAgent, call: Callable[[], T]) -> T:
+    """Return what an application is answered, or raise why it is not."""
+    found, errors = call(), list[UnavailableError | None]()
+    service.stored(errors.append)
+    (error,) = errors
+    if error is not None:
+        raise error
+    return found
 
 
 def path_world(bandit: BanditConfig = BANDIT) -> World:
@@ -202,7 +215,7 @@ def test_errors_of_an_application_are_sentences_and_change_nothing() -> None:
             service.choose(allowed)
     assert service.arms() == before
     world.now += 3601.0
-    service.node.beat()
+    service.node.beat(world.now)
     with pytest.raises(ExpiredTicketError):
         service.observe(late.ticket, 1.0)
     assert sample(service, "expired_tickets_total") == 1.0
@@ -238,7 +251,7 @@ def test_tickets_run_out_with_a_time_to_wait() -> None:
 def test_a_full_disk_takes_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     world = path_world()
     service = service_in(world)
-    choice = service.choose()
+    choice = answered(service, service.choose)
 
     def full(data: bytes) -> None:
         raise DiskError("no space")
@@ -246,6 +259,8 @@ def test_a_full_disk_takes_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         patch.setattr(world.disks[0], "append", full)
         patch.setattr(world.disks[0], "prepare", full)
+        with pytest.raises(UnavailableError, match="a reward counts once"):
+            answered(service, lambda: service.observe(choice.ticket, 1.0))
         with pytest.raises(UnavailableError, match="nothing was chosen"):
             service.choose()
         with pytest.raises(UnavailableError, match="not counted"):
@@ -256,10 +271,10 @@ def test_a_full_disk_takes_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) 
         assert service.health()["trouble"] == "no space"
     world.step()
     assert service.ready() is None
-    assert sum(arm.open for arm in service.arms()) == 1
-    assert not service.observe(choice.ticket, 1.0).duplicate
-    world.step(2.0)
-    assert service.ready() is None
+    assert service.observe(choice.ticket, 1.0).duplicate, "the snapshot has it"
+    world.crash(0)
+    world.restart(0)
+    assert world.replica(0).rewards == 1
 
 
 def test_health_is_plain_data() -> None:
@@ -313,9 +328,10 @@ def test_metrics_are_those_of_the_catalogue() -> None:
     for _ in range(3):
         world.step()
     service.choose()
-    service.node.refused("10.0.0.9:4", "no certificate")
+    service.node.refused("10.0.0.9:4", "no certificate", world.now)
     assert sample(service, "link_up", neighbor="n0") == 1.0
-    service.node.received("n0", bytes(100))
+    world.shells[1].received("n0", bytes(100))
+    world.deliver()
     assert sample(service, "round") == world.replica(1).rounds
     assert sample(service, "link_up", neighbor="n0") == 0.0
     assert sample(service, "reconnects_total", neighbor="n0") == 0.0

@@ -99,11 +99,13 @@ def test_a_duplicate_and_a_mistake_cost_nothing() -> None:
 def test_restarts_do_not_add_up() -> None:
     world, service = make()
     made = count(lambda: pull(service))
+    world.shells[0].settle()
     for _ in range(20):
         world.crash(0)
         world.restart(0)
         service = serve(world)
         made += count(partial(pull, service))
+        world.shells[0].settle()
         world.now += 1.0
     assert made <= RATE * (BURST + 2 * 20 + 1)
 

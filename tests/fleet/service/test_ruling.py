@@ -15,7 +15,6 @@ from coopbandits.fleet.document.seal import MAX_CONTENT, Signed, to_json
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
-from coopbandits.fleet.storage.disk import DiskError
 from tests.torture.world import World
 
 from ..api.running import ask, running
@@ -76,13 +75,9 @@ def test_the_pace_of_applications_follows_the_document() -> None:
     again.choose()
 
 
-def test_what_cannot_be_stored_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_stored_is_not_taken() -> None:
     service = service_of(world(nx.empty_graph(1)))
-
-    def fail(data: bytes) -> None:
-        raise DiskError("the journal cannot be written: no room")
-
-    monkeypatch.setattr(service.node.bandits.journal.disk, "append", fail)
+    service.node.bandits.journal.trouble = "no room"
     with pytest.raises(UnavailableError, match="no room"):
         service.adopt(to_json(signed(1)))
     service.failure = "the agent failed"

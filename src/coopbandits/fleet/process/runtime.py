@@ -13,7 +13,6 @@ from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.document.files import WatchedDocument
-from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.process.assemble import make_notary
 from coopbandits.fleet.process.commit import GroupCommit
@@ -107,7 +106,7 @@ class Runtime:
         self.shell = Shell(self.node, transport, self.clock, revoked, notary)
         self.service = ServedAgent(config, self.node, words, self.clock, self.shell.wait)
         self.node.settings.keeper.join("bandits", RuledBandits(self.service))
-        self._watched = WatchedDocument(config.document.file, self._adopt)
+        self._watched = WatchedDocument(config.document.file, self.shell.adopt)
         self._thread: Thread | None = None
         self._writer: GroupCommit | BesideRewriter | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -188,9 +187,6 @@ class Runtime:
                 step()
         except Exception as error:
             self.fail(where, error)
-
-    def _adopt(self, signed: Signed) -> bool:
-        return self.node.adopt(signed, self.clock())
 
     # Events of the transport
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.protocol.node import Node
@@ -138,6 +139,20 @@ class Shell:
         """Say goodbye to all peers."""
         self.node.leave(self.clock())
         self.settle()
+
+    def adopt(self, signed: Signed) -> bool:
+        """Take a document that was handed over here; False if it is here already.
+
+        Raises
+        ------
+        DiskError
+            It could not be stored.
+        """
+        is_new = self.node.adopt(signed, self.clock())
+        self.settle()
+        if self.commit is None and self.journal.trouble:
+            raise DiskError(self.journal.trouble)
+        return is_new
 
     def _call_failed(self, cause: object, reason: str) -> None:
         self.node.call_failed(cause, reason, self.clock())
