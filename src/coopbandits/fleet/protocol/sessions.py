@@ -470,9 +470,7 @@ class Sessions:
         """Return what says whether linked neighbours were told all that is known by now."""
         told = {number: session.gossip.telling() for number, session in self.sessions.items()}
         return lambda: all(
-            are()
-            for number, are in told.items()
-            if number in self.awake or number in self._waiting
+            are() for number, are in told.items() if number in self.awake or number in self._waiting
         )
 
     @property
