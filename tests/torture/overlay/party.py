@@ -19,6 +19,7 @@ from coopbandits.fleet.process.assemble import make_members
 from coopbandits.fleet.process.declare import make_node, open_bandits
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.open import ITSELF, OpenTransport
 from tests.torture.notary import virtual_notary
@@ -132,6 +133,17 @@ class Party:
         node.members = make_members(config, node, cast("OpenTransport", wire), words)
         self.nodes[name] = node
         return node
+
+    def replica(self, name: str) -> Replica:
+        """Return the state of a node's first bandit."""
+        return self.nodes[name].bandits.replicas[self.bandit.number]
+
+    def pull(self, name: str, word: int = 1) -> None:
+        """Let a node's application choose and hand in a reward."""
+        replica = self.replica(name)
+        ticket, _ = replica.choose(word, None, self.now)
+        replica.observe(ticket, 1.0)
+        self.nodes[name].sessions.wake(self.bandit.number)
 
     def _clock(self) -> float:
         return self.now
