@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from coopbandits.fleet.config import NodeConfig, parse_config
+from coopbandits.fleet.config.bandits import BanditConfig
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC).timestamp()
 
@@ -14,9 +15,8 @@ GOOD: dict[str, Any] = {
     "cluster": {
         "name": "shop",
         "epoch": datetime(2026, 1, 31, 12, tzinfo=UTC),
-        "arms": ["red", "green", "blue"],
-        "reward_range": [0.0, 1.0],
     },
+    "bandits": {"button": {"arms": ["red", "green", "blue"], "reward_range": [0.0, 1.0]}},
     "node": {"id": "shop-1", "listen": "10.0.0.1:7400", "journal": "memory/shop-1"},
     "tls": {"ca": "ca.pem", "certificate": "shop-1.pem", "key": "shop-1-key.pem"},
     "neighbors": [
@@ -45,3 +45,8 @@ def spoiled(*changes: tuple[str, Any]) -> dict[str, Any]:
 
 def made(*changes: tuple[str, Any], insecure: bool = False) -> NodeConfig:
     return parse_config(spoiled(*changes), "here/node.toml", now=NOW, insecure=insecure)
+
+
+def made_bandit(*changes: tuple[str, Any]) -> BanditConfig:
+    """Return the bandit of a configuration with some of its own settings changed."""
+    return made(*((f"bandits.button.{key}", value) for key, value in changes)).bandits["button"]

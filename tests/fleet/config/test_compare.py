@@ -55,15 +55,43 @@ def test_others_are_named() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "sentence"),
     [
-        ("arms", ["red", "blue"], r"arms.*\['red', 'blue'\].*1\.toml.*\['red', 'green'"),
         ("rounds_per_second", 5, r"rounds_per_second.* 5\.0.*1\.toml.* 20\.0"),
-        ("policy", "tree-ts", r"policy.*'tree-ts'.*1\.toml.*'flood-ts'"),
+        ("max_agents", 9, r"max_agents.* 9\b.*1\.toml.* None"),
     ],
 )
 def test_other_clusters(key: str, value: Any, sentence: str) -> None:
     (found,) = problems(node(1), node(2, (f"cluster.{key}", value)))
     assert re.search(rf"2\.toml.*\[cluster\] {sentence}", found)
     assert "same on all nodes" in found
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "sentence"),
+    [
+        ("number", 7, r"number is 7,.*1\.toml.* \d+;"),
+        ("policy", "tree-ts", r"policy.*'tree-ts'.*1\.toml.*'flood-ts'"),
+        ("half_life", "2h", r"half_life is 2 h\b.*1\.toml has none"),
+        ("reward_range", [0, 2], r"reward_range.*\[0\.0, 2\.0\].*1\.toml.*\[0\.0, 1\.0\]"),
+    ],
+)
+def test_other_bandits(key: str, value: Any, sentence: str) -> None:
+    (found,) = problems(node(1), node(2, (f"bandits.button.{key}", value)))
+    assert re.search(rf"2\.toml.*\[bandits\.button\] {sentence}", found)
+    assert "same on all nodes" in found
+
+
+def test_arms_may_differ_unless_a_policy_keeps_them() -> None:
+    fewer = ("bandits.button.arms", ["red", "blue"])
+    assert problems(node(1), node(2, fewer)) == []
+    told = ("bandits.button.policy", "dec-ts"), ("bandits.button.num_agents", 2)
+    (found,) = problems(node(1, *told), node(2, *told, fewer))
+    assert re.search(r"arms.*\['red', 'blue'\].*1\.toml.*\['red', 'green'", found)
+
+
+def test_a_bandit_of_one_node_alone() -> None:
+    more = ("bandits.banner", {"arms": ["a", "b"], "sigma": 1.0})
+    (found,) = problems(node(1), node(2, more))
+    assert re.search(r"banner is declared in 2\.toml alone", found)
 
 
 def test_another_epoch() -> None:

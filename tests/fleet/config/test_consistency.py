@@ -8,7 +8,7 @@ import pytest
 
 from coopbandits.fleet.config import consistency
 
-from .sample import NOW, REMOVED, made
+from .sample import NOW, REMOVED, made, made_bandit
 from .test_read import problems
 
 LOCAL: tuple[tuple[str, Any], ...] = (
@@ -26,12 +26,12 @@ def test_an_epoch_in_the_future() -> None:
 
 
 def test_rewards_must_be_declared() -> None:
-    (found,) = problems(("cluster.reward_range", REMOVED))
+    (found,) = problems(("bandits.button.reward_range", REMOVED))
     assert "neither reward_range nor sigma" in found
-    made(("cluster.reward_range", REMOVED), ("cluster.sigma", 3.0))
-    made(("cluster.sigma", 3.0))
-    changes = (("cluster.reward_range", REMOVED), ("cluster.sigma", 3.0))
-    (found,) = problems(*changes, ("cluster.policy", "tree-ts:family=bernoulli"))
+    made(("bandits.button.reward_range", REMOVED), ("bandits.button.sigma", 3.0))
+    made(("bandits.button.sigma", 3.0))
+    changes = (("bandits.button.reward_range", REMOVED), ("bandits.button.sigma", 3.0))
+    (found,) = problems(*changes, ("bandits.button.policy", "tree-ts:family=bernoulli"))
     assert "tree-ts:family=bernoulli" in found
 
 
@@ -53,9 +53,9 @@ def test_what_policies_are_told(
     policy: str, num_agents: Any, lambda_bound: Any, told: tuple[Any, Any]
 ) -> None:
     given = (("num_agents", num_agents), ("lambda_bound", lambda_bound))
-    changes = [(f"cluster.{key}", value) for key, value in given if value is not None]
-    cluster = made(("cluster.policy", policy), *changes).cluster
-    assert (cluster.told_num_agents, cluster.told_lambda_bound) == told
+    changes = [(f"bandits.button.{key}", value) for key, value in given if value is not None]
+    bandit = made(("bandits.button.policy", policy), *changes).bandits["button"]
+    assert (bandit.told_num_agents, bandit.told_lambda_bound) == told
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_what_policies_are_not_told(
     policy: str, num_agents: Any, lambda_bound: Any, sentences: list[str]
 ) -> None:
     given = (("num_agents", num_agents), ("lambda_bound", lambda_bound))
-    changes = [(f"cluster.{key}", value) for key, value in given if value is not None]
-    found = problems(("cluster.policy", policy), *changes)
+    changes = [(f"bandits.button.{key}", value) for key, value in given if value is not None]
+    found = problems(("bandits.button.policy", policy), *changes)
     assert len(found) == len(sentences)
     for text, sentence in zip(found, sentences, strict=True):
         assert re.search(sentence, text)
@@ -148,8 +148,7 @@ def test_the_path_of_a_socket_is_short() -> None:
 
 @pytest.mark.parametrize("policy", ["flood-ts", "flood-ucb", "tree-ts", "gossip-ts"])
 def test_policies_that_may_forget(policy: str) -> None:
-    cluster = made(("cluster.policy", policy), ("cluster.half_life", "2h")).cluster
-    assert cluster.half_life == 7200.0
+    assert made_bandit(("policy", policy), ("half_life", "2h")).half_life == 7200.0
 
 
 @pytest.mark.parametrize(
@@ -176,7 +175,7 @@ def test_policies_that_may_forget(policy: str) -> None:
 )
 def test_half_lives_that_cannot_be(changes: dict[str, Any], sentence: str) -> None:
     given = {"half_life": "2h"} | changes
-    (found,) = problems(*((f"cluster.{key}", value) for key, value in given.items()))
+    (found,) = problems(*((f"bandits.button.{key}", value) for key, value in given.items()))
     assert re.search(sentence, found)
 
 
@@ -185,7 +184,9 @@ AUTO: tuple[tuple[str, Any], ...] = (("node.neighbors", "auto"), ("neighbors", R
 
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "gossip-ts"])
 def test_policies_whose_neighbours_may_change(policy: str) -> None:
-    config = made(*AUTO, ("cluster.policy", policy), ("node.seeds", ["shop.example.net:7400"]))
+    config = made(
+        *AUTO, ("bandits.button.policy", policy), ("node.seeds", ["shop.example.net:7400"])
+    )
     assert config.auto
     assert config.neighbors == {}
     assert config.most_links == 7
@@ -196,7 +197,7 @@ def test_policies_whose_neighbours_may_change(policy: str) -> None:
     ("changes", "sentence"),
     [
         (
-            {"cluster.policy": "dec-ts", "cluster.num_agents": 3},
+            {"bandits.button.policy": "dec-ts", "bandits.button.num_agents": 3},
             "dec-ts.*synchronous",
         ),
         ({"tls": REMOVED}, "certificates"),

@@ -16,7 +16,7 @@ from coopbandits.fleet.config.read import ConfigError
 from coopbandits.fleet.config.sizes import message_size, most_values
 
 from .. import own_parts
-from .sample import NOW, REMOVED, made
+from .sample import NOW, REMOVED, made, made_bandit
 
 HERE = own_parts.__name__
 
@@ -94,16 +94,16 @@ def test_what_cannot_run_is_refused_in_one_sentence(text: str, reason: str) -> N
     ],
 )
 def test_any_spelling_is_read(text: str, mode: str) -> None:
-    told = [("cluster.num_agents", 3)] if mode == "synchronous" else []
-    cluster = made(("cluster.policy", spelled(text)), *told).cluster
-    assert cluster.mode == mode
-    assert parse_policy(cluster.policy) == parse_policy(spelled(text))
-    assert missing_methods(cluster.policy_object().make_agent(replace(TRIAL, num_agents=3))) == []
+    told = [("num_agents", 3)] if mode == "synchronous" else []
+    bandit = made_bandit(("policy", spelled(text)), *told)
+    assert bandit.mode == mode
+    assert parse_policy(bandit.policy) == parse_policy(spelled(text))
+    assert missing_methods(bandit.policy_object.make_agent(replace(TRIAL, num_agents=3))) == []
 
 
 def test_what_is_not_there_is_told() -> None:
     with pytest.raises(ConfigError, match="nowhere_to_be_found"):
-        made(("cluster.policy", "nowhere_to_be_found:MyPolicy"))
+        made(("bandits.button.policy", "nowhere_to_be_found:MyPolicy"))
     with pytest.raises(InputError, match=r"'kl-usb'.*'kl-ucb'"):
         fields.policy("policy", "tree-sums*kl-usb")
     with pytest.raises(InputError, match=r"'tree_ts'.*'tree-ts'"):
@@ -111,39 +111,43 @@ def test_what_is_not_there_is_told() -> None:
 
 
 def test_an_aggregation_finds_out_what_a_policy_would() -> None:
-    found = ("cluster.num_agents", "estimate"), ("cluster.lambda_bound", "estimate")
-    cluster = made(("cluster.policy", "staged-mixing*kl-ucb"), *found).cluster
+    found = ("num_agents", "estimate"), ("lambda_bound", "estimate")
+    bandit = made_bandit(("policy", "staged-mixing*kl-ucb"), *found)
     mixing = StagedMixing(num_agents="estimate", lambda_bound="estimate")
-    assert cluster.policy_object() == combine(mixing, KLUCB("bernoulli"))
-    named = made(("cluster.policy", "dducb"), *found).cluster.policy_object()
+    assert bandit.policy_object == combine(mixing, KLUCB("bernoulli"))
+    named = made_bandit(("policy", "dducb"), *found).policy_object
     assert named == DDUCB(num_agents="estimate", lambda_bound="estimate")
     with pytest.raises(ConfigError, match="running-consensus"):
-        made(("cluster.policy", "running-consensus*ucb"), ("cluster.num_agents", "estimate"))
+        made(
+            ("bandits.button.policy", "running-consensus*ucb"),
+            ("bandits.button.num_agents", "estimate"),
+        )
 
 
 @pytest.mark.parametrize("policy", ["tree-sums*beta-draw", "tree-sums*kl-ucb:family=bernoulli"])
 def test_rewards_of_a_range_need_one(policy: str) -> None:
-    assert made(("cluster.policy", policy)).cluster.policy == policy
+    assert made_bandit(("policy", policy)).policy == policy
     with pytest.raises(ConfigError, match="reward_range"):
         made(
-            ("cluster.policy", policy),
-            ("cluster.sigma", 1.0),
-            ("cluster.reward_range", REMOVED),
+            ("bandits.button.policy", policy),
+            ("bandits.button.sigma", 1.0),
+            ("bandits.button.reward_range", REMOVED),
         )
 
 
 def test_room_for_messages() -> None:
-    cluster = replace(made().cluster, max_agents=10)
-    granted = 10 * (2 * len(cluster.arms) + 3)
+    bandit = made(("cluster.max_agents", 10)).bandits["button"]
+    granted = 10 * (2 * len(bandit.arms) + 3)
     for policy in ("flood-ts:sigma=estimate", "tree-ts", "gossip-ts", f"{HERE}:Whole"):
-        assert most_values(replace(cluster, policy=policy)) >= granted
-    largest = replace(cluster, policy="tree-ts", max_agents=1)
+        assert most_values(replace(bandit, policy=policy)) >= granted
+    alone = replace(bandit.cluster, max_agents=1)
+    largest = replace(bandit, policy="tree-ts", cluster=alone)
     size = message_size(largest)
     assert size is not None
     assert most_values(largest) == size.most
 
 
 def test_a_policy_that_does_not_tell_its_messages() -> None:
-    config = made(("cluster.policy", f"{HERE}:Whole"), *LOCAL, insecure=True)
-    assert message_size(config.cluster) is None
-    assert "message     of a size that the policy does not tell" in explain(config, NOW)
+    config = made(("bandits.button.policy", f"{HERE}:Whole"), *LOCAL, insecure=True)
+    assert message_size(config.bandits["button"]) is None
+    assert "messages of a size that the policy does not tell" in explain(config, NOW)

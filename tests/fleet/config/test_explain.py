@@ -36,12 +36,9 @@ def test_explain(config: NodeConfig, tmp_path: Path) -> None:
     end = datetime.fromtimestamp(START + 90 * DAY, UTC)
     facts = {
         "node": f"shop-1 .*shop\\b.*{config.cluster.hash[:12]}",
-        "learning": "2026-01-31 12:00:00 UTC.* 3 arms",
-        "rewards": "0 to 1",
-        "policy": "flood-ts, robust",
+        "learning": "2026-01-31 12:00:00 UTC.* bandits: 1",
+        "": ".",
         "pace": "20 rounds per second",
-        "message": "2 values.* 8002",
-        "traffic": r"2\.5 kB/s.*1\.3 MB/s",
         "memory": "56 MB",
         "listens": r"10\.0\.0\.1:7400, mutual TLS",
         "neighbours": r"2: shop-2 at 10\.0\.0\.2:7400, shop-3 at \[fd00::3\]:7401",
@@ -53,26 +50,34 @@ def test_explain(config: NodeConfig, tmp_path: Path) -> None:
     assert told.keys() == facts.keys()
     for row, fact in facts.items():
         assert re.search(fact, told[row])
+    for fact in (
+        "  button .*3 arms, rewards 0 to 1\n",
+        " flood-ts, robust: goes on",
+        f" number {config.bandits['button'].number}\n",
+        r"nothing without news, .*up to 8002 values, 1\.3 MB/s",
+    ):
+        assert re.search(fact, explain(config, START))
     assert "warning" not in explain(config, START)
 
 
+def of_bandit(config: NodeConfig, **told: Any) -> NodeConfig:
+    """Return the configuration with other settings of its bandit."""
+    return replace(config, bandits={"button": replace(config.bandits["button"], **told)})
+
+
 def test_explain_other_settings(config: NodeConfig) -> None:
-    told: dict[str, Any] = {"policy": "dec-ts", "num_agents": 3, "sigma": 2.0, "reward_range": None}
-    cluster = replace(config.cluster, **told)
-    files = config.tls
-    other = rows(
-        replace(config, cluster=cluster, api=Path("/run/x"), token_file=Path("t"), api_tls=files)
-    )
-    assert other["rewards"] == "sigma 2"
-    assert other["policy"].startswith("dec-ts, synchronous")
-    assert (other["message"], other["traffic"]) == ("6 values", "3.2 kB/s to each neighbour")
-    assert other["API"] == "unix:/run/x, with a token, mutual TLS"
-    both = replace(config, cluster=replace(config.cluster, sigma=0.5))
-    assert rows(both)["rewards"] == "0 to 1, sigma 0.5"
+    changed = of_bandit(config, policy="dec-ts", num_agents=3, sigma=2.0, reward_range=None)
+    other = replace(changed, api=Path("/run/x"), token_file=Path("t"), api_tls=config.tls)
+    text = explain(other, START)
+    assert "3 arms, rewards sigma 2\n" in text
+    assert " dec-ts, synchronous: every round waits" in text
+    assert " 6 values to each neighbour, 3.2 kB/s\n" in text
+    assert rows(other)["API"] == "unix:/run/x, with a token, mutual TLS"
+    assert "rewards 0 to 1, sigma 0.5\n" in explain(of_bandit(config, sigma=0.5), START)
 
 
-def test_explain_sections(config: NodeConfig, tmp_path: Path) -> None:
-    data = spoiled(("cluster.arms", REMOVED), ("cluster.reward_range", REMOVED))
+def test_explain_several_bandits(config: NodeConfig, tmp_path: Path) -> None:
+    data = spoiled()
     data["bandits"] = {
         "button": {"arms": ["red", "green"], "reward_range": [0.0, 1.0], "half_life": "2h"},
         "layout": {
@@ -82,10 +87,10 @@ def test_explain_sections(config: NodeConfig, tmp_path: Path) -> None:
     }  # fmt: skip
     told = explain(parse_config(data, tmp_path / "node.toml", now=NOW), START)
     for fact in (
-        "2026-01-31 12:00:00 UTC.* 2 bandits",
+        "2026-01-31 12:00:00 UTC.* bandits: 2",
         "half in 2 h.* 15 min",
         r"news of 1000 agents.* 1\.1 MB/s",
-        r"layout .* 3 arms.* sigma 1, tree-sums\*lin-ts:disjoint=true, number 7",
+        r"(?s)layout .* 3 arms.* sigma 1\n.* tree-sums\*lin-ts:disjoint=true.* number 7\n",
         "age, a number from 18 to 99: 2 columns",
         r"6\.0 kB/s.* 11\.3 kB/s",
     ):
@@ -101,7 +106,8 @@ def test_explain_sections(config: NodeConfig, tmp_path: Path) -> None:
     ],
 )
 def test_warnings_of_the_cluster(config: NodeConfig, key: str, value: Any, sentence: str) -> None:
-    changed = replace(config, cluster=replace(config.cluster, **{key: value}))
+    cluster = replace(config.cluster, **{key: value})
+    changed = replace(of_bandit(config, cluster=cluster), cluster=cluster)
     (found,) = find_warnings(changed, START)
     assert sentence in found
     assert explain(changed, START).endswith(f"\nwarning: {found}")
@@ -118,11 +124,11 @@ def test_warnings_of_the_node(config: NodeConfig) -> None:
 
 
 def test_explain_forgetting(config: NodeConfig) -> None:
-    forgets = replace(config, cluster=replace(config.cluster, half_life=7200.0))
-    assert re.search("half in 2 h.* 15 min", rows(forgets)["forgetting"])
-    assert "9002" in rows(forgets)["message"], "one value more per entry"
+    forgets = of_bandit(config, half_life=7200.0)
+    assert re.search("forgets half in 2 h.* 15 min", explain(forgets, START))
+    assert " 9002 values" in explain(forgets, START), "one value more per entry"
     assert "warning" not in explain(forgets, START)
-    short = replace(config, cluster=replace(config.cluster, half_life=1800.0))
+    short = of_bandit(config, half_life=1800.0)
     (found,) = find_warnings(short, START)
     assert "1 h after" in found
 

@@ -20,7 +20,7 @@ from coopbandits.fleet.config.read import ConfigError
 from coopbandits.fleet.config.sizes import message_size
 from coopbandits.fleet.service import require_context
 
-from .sample import NOW, REMOVED, made
+from .sample import NOW, REMOVED, made, made_bandit
 
 REPEATABLE = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
@@ -35,19 +35,19 @@ LOCAL = (
 
 
 def declared(features: Any = TABLE, *changes: tuple[str, Any], policy: str = LINEAR) -> NodeConfig:
-    told = ("cluster.features", features), ("cluster.policy", policy)
+    told = ("bandits.button.features", features), ("bandits.button.policy", policy)
     return made(*told, *changes, *LOCAL, insecure=True)
 
 
 def test_columns_are_one_and_the_features_by_name() -> None:
-    cluster = declared().cluster
-    assert cluster.features == (
+    bandit = declared().bandits["button"]
+    assert bandit.features == (
         Feature("age", (-1.5, 1.5)),
         Feature("country", None, ("PT", "ES", "FR")),
         Feature("hour", (0.0, 24.0)),
     )
-    encode = cluster.encoder.columns
-    assert cluster.encoder.width == 6
+    encode = bandit.encoder.columns
+    assert bandit.encoder.width == 6
     assert encode({"hour": 0, "country": "PT", "age": 0}).tolist() == [1, 0, 1, 0, 0, -1]
     assert encode({"age": 1.5, "hour": 18, "country": "FR"}).tolist() == [1, 1, 0, 0, 1, 0.5]
     assert encode({"age": np.float32(0.75), "hour": np.int64(24), "country": "ES"}).tolist() == [
@@ -56,16 +56,22 @@ def test_columns_are_one_and_the_features_by_name() -> None:
 
 
 def test_the_order_in_a_file_does_not_matter_and_that_of_values_does() -> None:
-    one, same = declared().cluster, declared(dict(reversed(TABLE.items()))).cluster
-    assert one.hash == same.hash
-    other = declared({**TABLE, "country": ["ES", "PT", "FR"]}).cluster
-    assert other.hash != one.hash
+    one, same, other = (
+        declared(table).bandits["button"]
+        for table in (
+            TABLE,
+            dict(reversed(TABLE.items())),
+            {**TABLE, "country": ["ES", "PT", "FR"]},
+        )
+    )
+    assert one.digest == same.digest
+    assert other.digest != one.digest
 
 
 def test_what_is_written_is_read_again() -> None:
     names = {**TABLE, 'what "it" is': ["a\\b", "c = 1"], "ä.b": [1, 2]}
-    text = write_config({"cluster": {"features": names}})
-    assert tomllib.loads(text)["cluster"]["features"] == names
+    text = write_config({"bandits": {"button": {"features": names}}})
+    assert tomllib.loads(text)["bandits"]["button"]["features"] == names
     found = read_features("features", names)
     assert read_features("features", table_of(found)) == found
 
@@ -73,7 +79,7 @@ def test_what_is_written_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("features", "sentence"),
     [
-        ([], r"\[cluster\] features.*\[\].*hour = \[0, 24\]"),
+        ([], r"\[bandits\.button\] features.*\[\].*hour = \[0, 24\]"),
         ({}, "features.* {}"),
         ({"hour": 24}, r"features\.hour.* 24\b"),
         ({"hour": [24, 0]}, r"features\.hour.* \[24, 0\]"),
@@ -100,19 +106,19 @@ def test_what_is_no_table_of_features_gets_a_sentence(features: Any, sentence: s
 
 def test_a_policy_and_features_belong_together() -> None:
     with pytest.raises(ConfigError, match=r"no.*features|features.*none"):
-        made(("cluster.policy", LINEAR))
+        made(("bandits.button.policy", LINEAR))
     with pytest.raises(ConfigError, match=r"features.*flood-ts"):
         declared(policy="flood-ts")
-    by_itself = made(("cluster.features", TABLE)).cluster
+    by_itself = made_bandit(("features", TABLE))
     assert by_itself.policy == "flooded-totals*lin-ts:disjoint=true"
-    assert made().cluster.policy == "flood-ts"
+    assert made_bandit().policy == "flood-ts"
 
 
 def test_what_it_means_is_explained() -> None:
     text = explain(declared(), NOW)
-    row = next(line for line in text.splitlines() if line.startswith("features"))
+    row = next(line for line in text.splitlines() if "features: " in line)
     assert "country, one of 'PT', 'ES', 'FR'; hour, a number from 0 to 24: 6 columns" in row
-    size = message_size(declared().cluster)
+    size = message_size(declared().bandits["button"])
     assert size is not None
     assert size.usual >= 3 * (6 * 9 // 2 + 1)
     assert "features" not in explain(made(*LOCAL, insecure=True), NOW)
@@ -168,7 +174,7 @@ def test_any_context_becomes_columns_in_range_or_one_sentence(context: Any) -> N
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flooded-totals", "tree-sums"])
 def test_a_model_that_no_memory_holds_is_refused(policy: str) -> None:
-    arms = ("cluster.arms", [f"arm-{k}" for k in range(1000)])
+    arms = ("bandits.button.arms", [f"arm-{k}" for k in range(1000)])
     many = {"product": [f"product-{k}" for k in range(99)]}
     linear = f"{policy}*lin-ts:disjoint=true"
     with pytest.raises(InputError, match=r"[\d,]+ MB \(1000 arms, 100 columns"):

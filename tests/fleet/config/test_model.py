@@ -9,16 +9,17 @@ from coopbandits import DDUCB
 from coopbandits.core.contract import LocalView
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config.bandits import SHARED
 from coopbandits.fleet.config.eligibility import obstacle
 from coopbandits.fleet.config.features import Feature
 
-from .sample import REMOVED, made
+from .sample import REMOVED, made, made_bandit
 
 RUNNABLE = [text for text in EXAMPLES if not obstacle(parse_policy(text))]
 
 
 def test_modes() -> None:
-    modes = {text: replace(made().cluster, policy=text).mode for text in RUNNABLE}
+    modes = {text: replace(made_bandit(), policy=text).mode for text in RUNNABLE}
     assert set(modes.values()) == {"robust", "synchronous"}
     assert modes["dducb"] == modes["coop-ucb2:gamma=1.01"] == modes["dec-ts"] == "synchronous"
     assert modes["flood-ts"] == modes["gossip-ts"] == modes["tree-ucb"] == "robust"
@@ -26,30 +27,30 @@ def test_modes() -> None:
 
 @pytest.mark.parametrize("spelling", RUNNABLE)
 def test_policies_make_agents_of_what_is_told(spelling: str) -> None:
-    cluster = replace(made().cluster, policy=spelling)
-    needs = cluster.policy_object().needs
+    bandit = replace(made_bandit(), policy=spelling)
+    needs = bandit.policy_object.needs
     assert needs <= {"num_agents", "lambda_bound", "random_word"}
     if "num_agents" in needs:
-        cluster = replace(cluster, num_agents=3)
+        bandit = replace(bandit, num_agents=3)
     if "lambda_bound" in needs:
-        cluster = replace(cluster, lambda_bound=0.5)
+        bandit = replace(bandit, lambda_bound=0.5)
     view = LocalView(
         0,
         0.5,
         {1: 0.5},
         num_arms=3,
-        sigma=cluster.scale.sigma,
-        num_agents=cluster.told_num_agents,
-        lambda_bound=cluster.told_lambda_bound,
+        sigma=bandit.scale.sigma,
+        num_agents=bandit.told_num_agents,
+        lambda_bound=bandit.told_lambda_bound,
         random_word=7,
     )
-    assert cluster.policy_object().make_agent(view).choose(5) in range(3)
+    assert bandit.policy_object.make_agent(view).choose(5) in range(3)
 
 
 def test_estimates_are_settings_of_the_policy() -> None:
-    cluster = replace(made().cluster, policy="dducb:eta=3", num_agents="estimate", lambda_bound=0.5)
-    assert cluster.policy_object() == DDUCB(eta=3.0, num_agents="estimate")
-    assert (cluster.told_num_agents, cluster.told_lambda_bound) == (None, 0.5)
+    bandit = replace(made_bandit(), policy="dducb:eta=3", num_agents="estimate", lambda_bound=0.5)
+    assert bandit.policy_object == DDUCB(eta=3.0, num_agents="estimate")
+    assert (bandit.told_num_agents, bandit.told_lambda_bound) == (None, 0.5)
 
 
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "flooded-totals*kl-ucb"])
@@ -58,11 +59,11 @@ def test_the_family_follows_from_what_is_declared_of_rewards(policy: str) -> Non
 
     def played(*changes: tuple[str, Any], family: str = "") -> str:
         text = policy + (f":family={family}" if family else "")
-        cluster = made(("cluster.policy", text), *changes).cluster
-        assert cluster.policy == text
-        return cluster.policy_object().spelling
+        bandit = made_bandit(("policy", text), *changes)
+        assert bandit.policy == text
+        return bandit.policy_object.spelling
 
-    sigma, no_range = ("cluster.sigma", 0.3), ("cluster.reward_range", REMOVED)
+    sigma, no_range = ("sigma", 0.3), ("reward_range", REMOVED)
     assert played() == f"{policy}:family=bernoulli"
     assert played(sigma) == f"{policy}:family=gaussian"
     assert played(sigma, no_range) == f"{policy}:family=gaussian"
@@ -74,23 +75,29 @@ def test_the_hash_is_that_of_the_cluster() -> None:
     config = made()
     assert made(("node.id", "other"), ("node.api", "unix:x")).cluster.hash == config.cluster.hash
     assert made(("cluster.rounds_per_second", 20)).cluster.hash == config.cluster.hash
-    spelt = made(("cluster.policy", " flood-ts: family=bernoulli, sigma=known"))
-    assert spelt.cluster.hash == config.cluster.hash
+    assert made(("bandits.button.policy", "tree-ts")).cluster.hash == config.cluster.hash
     assert len(config.cluster.hash) == 64
+
+
+def test_the_digest_is_that_of_what_agents_must_agree_on() -> None:
+    bandit = made_bandit()
+    spelt = made_bandit(("policy", " flood-ts: family=bernoulli, sigma=known"))
+    assert spelt.digest == bandit.digest
+    own = {"arms": ["blue", "pink"], "pinned": "blue", "minimum_share": 0.1}
+    assert made_bandit(*own.items(), ("max_pulls_per_second", 9.0)).digest == bandit.digest
 
 
 def test_hashes_are_fixed() -> None:
     """Agents of two releases meet if they speak the same version of the protocol."""
-    assert made().cluster.hash == "155faa983c5e184560e324f35a52a51b18de02d9642f17f9c5668da63bbdbab3"
-    told = ("cluster.num_agents", 3), ("cluster.lambda_bound", "estimate")
-    digest = "c11093f565b09d770a60fb81fddbefb87e92185402ef4513e1d03fb010740b31"
-    assert made(("cluster.policy", "dducb:eta=3"), *told).cluster.hash == digest
+    assert made().cluster.hash == "7c4c43a3ba0929a013895198f916ea89eccd57e3a41e5d0c58e865650b818c83"
+    assert made_bandit().digest == "741ded23c94701af"
+    told = ("policy", "dducb:eta=3"), ("num_agents", 3), ("lambda_bound", "estimate")
+    assert made_bandit(*told).digest == "200be6d5888cb389"
 
 
 OTHERS: dict[str, Any] = {
     "name": "mill",
     "epoch": 1769860801,
-    "arms": ("green", "red", "blue"),
     "policy": "flood-ts:family=gaussian",
     "reward_range": (0.0, 1.5),
     "sigma": 1.0,
@@ -111,13 +118,19 @@ def test_every_setting_of_the_cluster_changes_the_hash(key: str) -> None:
     assert replace(cluster, **{key: OTHERS[key]}).hash != cluster.hash
 
 
+@pytest.mark.parametrize("key", SHARED)
+def test_every_setting_that_agents_share_changes_the_digest(key: str) -> None:
+    bandit = made_bandit()
+    assert replace(bandit, **{key: OTHERS[key]}).digest != bandit.digest
+
+
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ucb", "gossip-ts", "tree-sums*kl-ucb"])
 def test_a_half_life_is_a_discount_per_tick(policy: str) -> None:
-    cluster = replace(made().cluster, policy=policy, half_life=7200.0)
-    parts = cluster.policy_object().parts
+    bandit = replace(made_bandit(), policy=policy, half_life=7200.0)
+    parts = bandit.policy_object.parts
     assert parts is not None
     aggregation: Any = parts.aggregation
-    assert aggregation.discount ** (7200.0 / cluster.tick) == pytest.approx(0.5)
-    assert cluster.traits.forgets
-    assert not replace(cluster, half_life=None).traits.forgets
-    assert replace(cluster, half_life=None).tick == 0.0
+    assert aggregation.discount ** (7200.0 / bandit.tick) == pytest.approx(0.5)
+    assert bandit.traits.forgets
+    assert not replace(bandit, half_life=None).traits.forgets
+    assert replace(bandit, half_life=None).tick == 0.0

@@ -18,15 +18,16 @@ from coopbandits.fleet.config import (
     bandits,
     read,
 )
-from coopbandits.fleet.process.assemble import LEARNING
+from coopbandits.fleet.config.bandits import SHARED
+from coopbandits.fleet.config.model import MOST_AGENTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "configuration.md"
 DEFAULTS = {
     field.name: field.default
-    for kind in (ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
+    for kind in (bandits.BanditConfig, ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
 }
-DEFAULTS |= {"number": None, "pinned": None, "purged": (), "minimum_share": 0.0}
+DEFAULTS |= {"number": None, "arms": MISSING, "minimum_share": 0.0, "max_agents": MOST_AGENTS}
 DEFAULTS |= {"neighbors": None}  # the list of them is a table of its own
 SECTIONS = {
     "[cluster]": read.CLUSTER,
@@ -75,12 +76,13 @@ def test_every_key_is_listed_with_its_default_and_an_example_that_is_accepted(he
 
 
 def test_what_a_journal_depends_on_is_what_the_page_says() -> None:
-    first, second = (
+    first, second, shared = (
         re.findall(r"`(\w+)`", line.split("|")[1])
         for line in section("Changing settings").splitlines()
         if line.startswith("| `") and "[" not in line.split("|")[1]
     )
-    assert sorted(first) == sorted({"name", "id", *LEARNING})
+    assert sorted(first) == ["epoch", "id", "name"]
     assert sorted(first + second) == sorted({"id", *read.CLUSTER})
+    assert sorted(shared) == sorted(SHARED)
     failures = PAGE.with_name("failures.md").read_text().partition("The journal depends on ")[2]
     assert sorted(re.findall(r"`(\w+)`", failures.partition(".")[0])) == sorted(first)

@@ -20,6 +20,7 @@ from coopbandits.fleet.config import (
     read_config,
     write_config,
 )
+from coopbandits.fleet.config.bandits import Arm, BanditConfig, derived_number
 from coopbandits.fleet.config.eligibility import obstacle
 from coopbandits.fleet.identity.certs import init_authority, issue
 
@@ -39,10 +40,10 @@ def problems(*changes: tuple[str, Any], insecure: bool = False) -> list[str]:
 def test_everything_that_can_be_said() -> None:
     here = Path("here").absolute()
     config = made(
-        ("cluster.policy", "dducb:eta=3.0"),
-        ("cluster.sigma", 2),
-        ("cluster.num_agents", 8),
-        ("cluster.lambda_bound", 0.5),
+        ("bandits.button.policy", "dducb:eta=3.0"),
+        ("bandits.button.sigma", 2),
+        ("bandits.button.num_agents", 8),
+        ("bandits.button.lambda_bound", 0.5),
         ("cluster.rounds_per_second", 5),
         ("cluster.max_pulls_per_second", 10),
         ("cluster.max_agents", 50),
@@ -63,16 +64,23 @@ def test_everything_that_can_be_said() -> None:
         cluster=ClusterConfig(
             name="shop",
             epoch=1769860800,
-            arms=("red", "green", "blue"),
-            policy="dducb:eta=3",
-            reward_range=(0.0, 1.0),
-            sigma=2.0,
-            num_agents=8,
-            lambda_bound=0.5,
             rounds_per_second=5.0,
             max_pulls_per_second=10.0,
             max_agents=50,
         ),
+        bandits={
+            "button": BanditConfig(
+                "button",
+                derived_number("button"),
+                config.cluster,
+                arms=(Arm("red", "red"), Arm("green", "green"), Arm("blue", "blue")),
+                policy="dducb:eta=3",
+                reward_range=(0.0, 1.0),
+                sigma=2.0,
+                num_agents=8,
+                lambda_bound=0.5,
+            )
+        },
         id="shop-1",
         journal=here / "memory/shop-1",
         neighbors={"shop-2": Address("10.0.0.2", 7400), "shop-3": Address("fd00::3", 7401)},
@@ -100,31 +108,21 @@ def test_what_is_left_out_has_a_default() -> None:
     assert str(config.listen) == "0.0.0.0:7400"
     assert config.api == Address("127.0.0.1", 8400)
     assert (config.durability, config.neighbors, config.uvloop) == ("process", {}, False)
-    assert config.cluster.policy == "flood-ts"
+    assert config.bandits["button"].policy == "flood-ts"
 
 
 def test_the_default_policy_follows_from_the_declared_number_of_agents() -> None:
-    few, many = ("cluster.max_agents", 200), ("cluster.max_agents", 201)
-    assert made(few).cluster.policy == "flood-ts"
-    assert made(many).cluster.policy == "ledger-ts"
-    assert made(many, ("cluster.policy", "tree-ts")).cluster.policy == "tree-ts"
-    forgets = made(many, ("cluster.half_life", "2h")).cluster  # a ledger cannot, by the clock
-    assert forgets.policy == "flood-ts"
-
-
-def test_so_does_that_of_bandits_in_sections() -> None:
     plain = {"arms": ["red", "green"], "sigma": 1.0}
     sections = {
         "plain": plain,
         "rates": {"arms": ["red", "green"], "reward_range": [0.0, 1.0]},
-        "forgets": plain | {"half_life": "2h"},
+        "forgets": plain | {"half_life": "2h"},  # a ledger cannot, by the clock
         "named": plain | {"policy": "tree-ts"},
     }
-    moved = [("cluster.arms", REMOVED), ("cluster.reward_range", REMOVED)]
 
     def policies(max_agents: int) -> list[str]:
-        found = made(*moved, ("cluster.max_agents", max_agents), ("bandits", sections)).declared
-        return [bandit.settings.policy for bandit in found.values()]
+        found = made(("cluster.max_agents", max_agents), ("bandits", sections)).bandits
+        return [bandit.policy for bandit in found.values()]
 
     assert policies(200) == ["flood-ts", "flood-ts", "flood-ts", "tree-ts"]
     assert policies(201) == ["ledger-ts", "ledger-ts", "flood-ts", "tree-ts"]
@@ -140,26 +138,29 @@ def test_so_does_that_of_bandits_in_sections() -> None:
         ("cluster.epoch", datetime(1969, 1, 1, tzinfo=UTC), r"epoch.* 1970\b"),
         ("cluster.epoch", datetime(2026, 1, 1, 0, 0, 0, 5, UTC), r"epoch.* 1970\b"),
         ("cluster.epoch", date(2026, 1, 1), r"epoch.* datetime\.date\(2026, 1, 1\)"),
-        ("cluster.arms", ["a"], r"\[cluster\] arms.* 1\b.* 2 to 1000"),
-        ("cluster.arms", "ab", r"\[cluster\] arms.* 'ab'"),
-        ("cluster.arms", ["a", "b", "a"], r"\[cluster\] arms.*'a' twice"),
-        ("cluster.arms", ["a", 3], r"\[cluster\] arms\[1\].* 3\b"),
-        ("cluster.arms", ["a", "b" * 101], r"\[cluster\] arms\[1\].* 101 .* 100\b"),
-        ("cluster.arms", [str(k) for k in range(1001)], r"\[cluster\] arms.* 1001\b"),
-        ("cluster.policy", "flod-ts", "'flod-ts'.*coop-se"),
-        ("cluster.policy", "flood-ts:famly=x", "'famly'.*'family'"),
-        ("cluster.policy", 3, r"\[cluster\] policy.* 3\b"),
-        ("cluster.reward_range", [1, 0], r"reward_range.* \[1, 0\].*lower"),
-        ("cluster.reward_range", [0, float("inf")], r"reward_range.* \[0, inf\]"),
-        ("cluster.reward_range", [-1.7e308, 1.7e308], r"range.* \[-1\.7e\+308, 1\.7e\+308\]"),
-        ("cluster.reward_range", [0, float("nan")], r"reward_range.* \[0, nan\]"),
-        ("cluster.reward_range", [0, True], r"reward_range.* \[0, True\]"),
-        ("cluster.reward_range", [0, 1, 2], r"reward_range.* \[0, 1, 2\]"),
-        ("cluster.sigma", 0, r"sigma.* 0\b"),
-        ("cluster.num_agents", 0, r"num_agents.* 0\b"),
-        ("cluster.num_agents", "many", "num_agents.* 'many'.*'estimate'"),
-        ("cluster.lambda_bound", 1.0, r"lambda_bound.* 1\.0\b"),
-        ("cluster.lambda_bound", "half", "lambda_bound.* 'half'"),
+        ("cluster.arms", ["a", "b"], r"\[cluster\] has arms.*section \[bandits\.NAME\]"),
+        ("cluster.policy", "tree-ts", r"\[cluster\] has policy.*section \[bandits\.NAME\]"),
+        ("bandits.button.arms", REMOVED, r"\[bandits\.button\] has no arms"),
+        ("bandits.button.arms", ["a"], r"\[bandits\.button\] arms.* 1\b.* 2 to 1000"),
+        ("bandits.button.arms", "ab", r"\[bandits\.button\] arms.* 'ab'"),
+        ("bandits.button.arms", ["a", "b", "a"], r"\[bandits\.button\] arms.*'a' twice"),
+        ("bandits.button.arms", ["a", 3], r"\[bandits\.button\] arms\[1\].* 3\b"),
+        ("bandits.button.arms", ["a", "b" * 101], r"\[bandits\.button\] arms\[1\].* 101 .* 100\b"),
+        ("bandits.button.arms", [str(k) for k in range(1001)], r"\[bandits\.button\] arms.* 1001"),
+        ("bandits.button.policy", "flod-ts", "'flod-ts'.*coop-se"),
+        ("bandits.button.policy", "flood-ts:famly=x", "'famly'.*'family'"),
+        ("bandits.button.policy", 3, r"\[bandits\.button\] policy.* 3\b"),
+        ("bandits.button.reward_range", [1, 0], r"reward_range.* \[1, 0\].*lower"),
+        ("bandits.button.reward_range", [0, float("inf")], r"reward_range.* \[0, inf\]"),
+        ("bandits.button.reward_range", [-1.7e308, 1.7e308], r"range.* \[-1\.7e\+308, 1\.7e"),
+        ("bandits.button.reward_range", [0, float("nan")], r"reward_range.* \[0, nan\]"),
+        ("bandits.button.reward_range", [0, True], r"reward_range.* \[0, True\]"),
+        ("bandits.button.reward_range", [0, 1, 2], r"reward_range.* \[0, 1, 2\]"),
+        ("bandits.button.sigma", 0, r"sigma.* 0\b"),
+        ("bandits.button.num_agents", 0, r"num_agents.* 0\b"),
+        ("bandits.button.num_agents", "many", "num_agents.* 'many'.*'estimate'"),
+        ("bandits.button.lambda_bound", 1.0, r"lambda_bound.* 1\.0\b"),
+        ("bandits.button.lambda_bound", "half", "lambda_bound.* 'half'"),
         ("cluster.rounds_per_second", 0, r"rounds_per_second.* 0\b"),
         ("cluster.rounds_per_second", 5e-324, "rounds_per_second.* 5e-324"),
         ("cluster.max_pulls_per_second", 5e-324, "max_pulls_per_second.* 1e-09"),
@@ -194,9 +195,9 @@ def test_so_does_that_of_bandits_in_sections() -> None:
         ("api_limits.origins", ["shop.example.net"], "origins.*web pages"),
         ("api_limits.origins", ["https://shop.example.net/"], "origins.*web pages"),
         ("api_limits.timeout", 1.0, r"\[api_limits\] 'timeout'"),
-        ("cluster.reward_range", [0.0, 1e200], r"reward_range.* -1e\+60 and 1e\+60"),
-        ("cluster.sigma", 1e200, r"sigma.* 1e-60 to 1e\+60"),
-        ("cluster.sigma", 1e-200, r"sigma.* 1e-60 to 1e\+60"),
+        ("bandits.button.reward_range", [0.0, 1e200], r"reward_range.* -1e\+60 and 1e\+60"),
+        ("bandits.button.sigma", 1e200, r"sigma.* 1e-60 to 1e\+60"),
+        ("bandits.button.sigma", 1e-200, r"sigma.* 1e-60 to 1e\+60"),
         ("tls.key", REMOVED, r"\[tls\].*\bkey\b"),
         ("tls", "ca.pem", r"\[tls\].* 'ca\.pem'"),
         ("neighbours", [], "'neighbours'.*api_limits, api_tls, bandits"),
@@ -221,17 +222,17 @@ def test_all_problems_are_told_together() -> None:
     found = problems(("cluster.name", 3), ("node.id", 3), ("tls.ca", 3), ("other", 3))
     named = ("'other'", r"\[cluster\] name.* 3\b", r"\[node\] id.* 3\b", r"\[tls\] ca.* 3\b")
     assert all(re.search(name, text) for name, text in zip(named, found, strict=True))
-    assert len(problems(("cluster.reward_range", REMOVED), ("tls", REMOVED))) == 2
+    assert len(problems(("bandits.button.reward_range", REMOVED), ("tls", REMOVED))) == 2
     with pytest.raises(ConfigError) as refused:
         parse_config({}, "empty.toml", now=NOW)
-    assert len(refused.value.problems) == 5
+    assert len(refused.value.problems) == 4
 
 
 def test_policies_that_cannot_run_are_refused() -> None:
     for spelling in EXAMPLES:
         reason = obstacle(parse_policy(spelling))
         if reason:
-            (found,) = problems(("cluster.policy", spelling))
+            (found,) = problems(("bandits.button.policy", spelling))
             assert repr(spelling) in found and reason in found
 
 
@@ -283,7 +284,7 @@ def test_numbers_that_no_float_holds(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="64 bits"):
         read_config(tmp_path / "node.toml", now=NOW)
     with pytest.raises(InputError, match=r"sigma.* 10+\b"):
-        made(("cluster.sigma", 10**400))
+        made(("bandits.button.sigma", 10**400))
 
 
 def test_the_example_in_the_documentation(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from coopbandits.core.aggregate import extrema
 from coopbandits.core.contract import Agent, LocalView
-from coopbandits.fleet.config.model import ClusterConfig
+from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.sizes import (
     LINK_MB,
     OVERHEAD,
@@ -22,17 +22,17 @@ PATH = {0: [1], 1: [0, 2], 2: [1]}
 LOST_ROUND = 30
 
 
-def agents_of(cluster: ClusterConfig) -> dict[int, Agent]:
-    policy = cluster.policy_object()
+def agents_of(bandit: BanditConfig) -> dict[int, Agent]:
+    policy = bandit.policy_object
     return {
         i: policy.make_agent(
             LocalView(
                 i,
                 1 - len(neighbors) / 3,
                 dict.fromkeys(neighbors, 1 / 3),
-                num_arms=len(cluster.arms),
-                num_agents=cluster.told_num_agents,
-                lambda_bound=cluster.told_lambda_bound,
+                num_arms=len(bandit.arms),
+                num_agents=bandit.told_num_agents,
+                lambda_bound=bandit.told_lambda_bound,
                 random_word=12345 + i,
             )
         )
@@ -40,9 +40,9 @@ def agents_of(cluster: ClusterConfig) -> dict[int, Agent]:
     }
 
 
-def sizes_seen(cluster: ClusterConfig, *, lossless: bool) -> list[int]:
+def sizes_seen(bandit: BanditConfig, *, lossless: bool) -> list[int]:
     """Play agents on a path of three, with one message lost; return the sizes of messages."""
-    agents, seen = agents_of(cluster), []
+    agents, seen = agents_of(bandit), []
     for r in range(60):
         for agent in agents.values():
             agent.observe(agent.choose(r), 0.5)
@@ -82,17 +82,17 @@ def test_messages_of_real_agents(
     policy: str, values: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(extrema, "GENERATION", 50)  # the second one is played, too
-    cluster = replace(made().cluster, policy=policy, max_agents=3)
-    needs, estimated = cluster.policy_object().needs, "estimate," in policy
-    cluster = replace(
-        cluster,
+    bandit = replace(made(("cluster.max_agents", 3)).bandits["button"], policy=policy)
+    needs, estimated = bandit.policy_object.needs, "estimate," in policy
+    bandit = replace(
+        bandit,
         num_agents=3 if "num_agents" in needs else None,
         lambda_bound=0.9 if "lambda_bound" in needs else None,
     )
-    size = message_size(cluster)
+    size = message_size(bandit)
     assert size is not None
     assert size[:2] == values
-    seen = sizes_seen(cluster, lossless=estimated)
+    seen = sizes_seen(bandit, lossless=estimated)
     assert size.usual in seen or policy.startswith("flood")  # here there is always news
     assert max(seen) <= size.most
     if not estimated and not policy.startswith("flood"):
@@ -101,7 +101,7 @@ def test_messages_of_real_agents(
 
 def test_bandwidth_and_memory() -> None:
     config = made(("cluster.rounds_per_second", 10))
-    assert bytes_per_second(config.cluster, 34) == 10 * (OVERHEAD + 272)
+    assert bytes_per_second(config.bandits["button"], 34) == 10 * (OVERHEAD + 272)
     alone = replace(config, neighbors={})
     assert memory_mb(config) - memory_mb(alone) > 2 * LINK_MB
     assert np.isclose(memory_mb(replace(alone, max_open_tickets=20_000)), memory_mb(alone) + 5)

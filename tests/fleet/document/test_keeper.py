@@ -33,9 +33,10 @@ class Recorder(Taker):
 
 def adopt(keeper: Keeper, document: Signed, **how: bool) -> bool:
     """Have a document taken and written."""
-    is_new = keeper.adopt(document, **how)
-    keeper.journal.flush()
-    return is_new
+    try:
+        return keeper.adopt(document, **how)
+    finally:
+        keeper.journal.flush()
 
 
 def test_the_highest_version_is_taken_and_kept() -> None:

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import PROOF, Notary, pack, unpack
 
-SCOPE = "test", 7, 0
+SCOPE = "test", 7
 
 
-def notary(folder: Path, node: str = "n0", scope: tuple[str, int, int] = SCOPE) -> Notary:
+def notary(folder: Path, node: str = "n0", scope: tuple[str, int] = SCOPE) -> Notary:
     files = folder / "ca.pem", folder / f"{node}.pem", folder / f"{node}-key.pem"
     return Notary(node, files, scope, max_authors=4)
 
@@ -40,10 +40,8 @@ def test_a_proof_holds_for_one_entry_of_one_author(certificates: Path) -> None:
         assert not reader.holds(b"entry", proof[:40] + bytes(more) + proof[40:])
 
 
-@pytest.mark.parametrize("scope", [("other", 7, 0), ("test", 8, 0), ("test", 7, 1)])
-def test_a_proof_holds_in_one_cluster_epoch_and_bandit(
-    scope: tuple[str, int, int], certificates: Path
-) -> None:
+@pytest.mark.parametrize("scope", [("other", 7), ("test", 8)])
+def test_a_proof_holds_in_one_cluster_and_epoch(scope: tuple[str, int], certificates: Path) -> None:
     author, reader = notary(certificates), notary(certificates, "n1", scope)
     reader.learn(certificate(author))
     assert not reader.holds(b"entry", author.sign(b"entry"))

@@ -13,7 +13,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.throwaway import ThrowawayCredentials, ThrowawayNotary
 from coopbandits.fleet.identity.tls import Credentials, peer_name
 
-SCOPE = "shop", 7, 0
+SCOPE = "shop", 7
 
 
 def names_proved(dialler: Credentials, listener: Credentials) -> list[str | None]:

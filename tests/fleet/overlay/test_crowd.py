@@ -25,11 +25,12 @@ import pytest
 
 from benchmarks.fleet.processes import cpu_seconds
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.write import write_config
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.results.statistics import columns
 from tests.torture.overlay.party import EPOCH, Party
+
+from ..bandits import only
 
 POLICY = "ledger-ts"
 DEGREE = 5
@@ -72,20 +73,13 @@ def show(*found: Figures) -> None:
 
 
 def known(party: Party, name: str) -> float:
-    return float(np.sum(party.nodes[name].replica.agent.estimate().counts))
-
-
-def pull(party: Party, name: str) -> None:
-    ticket, _ = party.nodes[name].replica.choose(1, None, party.now)
-    party.nodes[name].replica.observe(ticket, 1.0)
+    return float(np.sum(party.replica(name).agent.estimate().counts))
 
 
 def grown(agents: int, per_round: int) -> Party:
     """Return agents that have joined by three seeds."""
-    cluster = ClusterConfig(
-        "crowd", EPOCH, ARMS, POLICY, (0.0, 1.0), rounds_per_second=1.0, max_agents=2 * agents
-    )
-    party = Party(cluster, DEGREE)
+    bandit = only(POLICY, ARMS, epoch=EPOCH, rounds_per_second=1.0, max_agents=2 * agents)
+    party = Party(bandit, DEGREE)
     names = [f"a{number}" for number in range(agents)]
     for first in range(0, agents, per_round):
         for name in names[first : first + per_round]:
@@ -108,7 +102,7 @@ def watched(party: Party, what: str, moving: int) -> Figures:
     """Count bytes and computing for some seconds; also how long news takes to be everywhere."""
     before, began, news, changed = party.bytes_sent, time.process_time(), 0, 0
     total = known(party, "a0") + 1.0
-    pull(party, "a0")
+    party.pull("a0")
     for second in range(1, MOST_SECONDS):
         if second <= SIMULATED_SECONDS:
             for _ in range(moving * second // SIMULATED_SECONDS - changed):
@@ -173,9 +167,11 @@ class Real:
         """Write the file of an agent."""
         tables = {
             "cluster": {
-                "name": "crowd", "epoch": datetime(2026, 1, 31, tzinfo=UTC), "arms": list(ARMS),
-                "policy": POLICY, "reward_range": [0.0, 1.0], "rounds_per_second": 1.0,
-                "max_agents": 2 * len(self.names),
+                "name": "crowd", "epoch": datetime(2026, 1, 31, tzinfo=UTC),
+                "rounds_per_second": 1.0, "max_agents": 2 * len(self.names),
+            },
+            "bandits": {
+                "only": {"arms": list(ARMS), "policy": POLICY, "reward_range": [0.0, 1.0]}
             },
             "node": {
                 "id": name, "listen": self.seed if name == self.names[0] else "127.0.0.1:0",

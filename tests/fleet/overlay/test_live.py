@@ -41,9 +41,8 @@ class Fleet:
             "cluster": {
                 "name": "shop",
                 "epoch": datetime(2026, 1, 31, 12, tzinfo=UTC),
-                "arms": ["blue", "green"],
-                "reward_range": [0.0, 1.0],
             },
+            "bandits": {"button": {"arms": ["blue", "green"], "reward_range": [0.0, 1.0]}},
             "node": {
                 "id": name,
                 "listen": self.seed if name == NAMES[0] else "127.0.0.1:0",

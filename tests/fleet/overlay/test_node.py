@@ -10,29 +10,25 @@ import numpy as np
 import pytest
 
 from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.frames import Hello, Stamp, encode_hello
 from coopbandits.fleet.protocol.links import MOST_SILENT
 from tests.torture.overlay.party import EPOCH, PORT, Party
 
-from ..bandits import both
+from ..bandits import both, only
 
 
 def make_party(policy: str = "flood-ts", revoked: Path | None = None) -> Party:
-    cluster = ClusterConfig("test", EPOCH, ("a", "b"), policy, (0.0, 1.0))
-    return Party(cluster, revoked=revoked)
+    return Party(only(policy, epoch=EPOCH), revoked=revoked)
 
 
 def pull(party: Party, name: str, times: int = 1) -> None:
-    replica = party.nodes[name].replica
     for word in range(times):
-        ticket, _ = replica.choose(word, None, party.now)
-        replica.observe(ticket, 1.0)
+        party.pull(name, word)
 
 
 def known(party: Party, name: str) -> float:
     """Return how many pulls of all agents a node knows of."""
-    estimate = party.nodes[name].replica.agent.estimate()
+    estimate = party.replica(name).agent.estimate()
     return float(np.sum(estimate.counts))
 
 
@@ -71,12 +67,13 @@ def test_a_journal_replays_through_all_changes_of_neighbours(policy: str) -> Non
     party.play(2)
     party.crash("n3")
     party.play(2)
-    replica = party.nodes["n0"].replica
+    replica = party.replica("n0")
     assert len(replica.neighbors) >= 3
     replica.relink([])
     before = replica.agent.export_state()
     party.crash("n0")
-    again = party.start("n0", "n1").replica
+    party.start("n0", "n1")
+    again = party.replica("n0")
     assert again.agent.export_state() == before
     assert again.own_counts.sum() == 3
 
@@ -141,7 +138,7 @@ def test_who_is_started_again_keeps_what_it_held(away: int, more: int) -> None:
 
 def ledgers(party: Party, name: str) -> LedgerSumsMachine:
     """Return the machine of a node."""
-    machine: LedgerSumsMachine = party.nodes[name].replica.agent.machine  # type: ignore[attr-defined]  # it has one
+    machine: LedgerSumsMachine = party.replica(name).agent.machine  # type: ignore[attr-defined]  # it has one
     return machine
 
 
@@ -215,8 +212,7 @@ def test_callers_who_say_nothing_make_room() -> None:
     party.start("n1", "n0")
     party.play(2)
     assert party.links("n0") == {"n1"}
-    party.now += 10.0
-    party.play(1)
+    party.play(10)
     assert set(node.peers) == {"n1"}, "they are not waited for"
 
 
@@ -224,8 +220,8 @@ def test_who_links_and_hangs_up_all_the_time_is_taken_in_ever_more_rarely() -> N
     party = make_party()
     node = party.start("n0")
     hello = encode_hello(
-        Stamp(2, node.settings.epoch, 1, 1),
-        Hello("n9", "test", node.settings.configuration, 1, memory=1, ask="join", place=":7400"),
+        Stamp(0, node.settings.epoch, 1, 1),
+        Hello("n9", "shop", node.settings.configuration, ask="join", place=":7400"),
     )
     at = []
     for second in range(200):
@@ -294,21 +290,17 @@ def test_nothing_is_said_to_a_caller_before_its_hello() -> None:
 
 
 def test_every_bandit_is_told_of_new_neighbours() -> None:
-    party = make_party()
-    party.declared = both(party.cluster)
+    party = Party(both(make_party().cluster))
     for at in range(4):
         party.start(f"n{at}", "n0")
     party.play(5)
-    replica = next(iter(party.nodes["n1"].bandits.replicas.values()))  # type: ignore[attr-defined]  # it has that here
-    ticket, _ = replica.choose(1, None, party.now)
-    replica.observe(ticket, 1.0)
-    party.nodes["n1"].wake(next(iter(party.nodes["n1"].bandits.replicas)))  # type: ignore[attr-defined]  # it has that here
+    party.pull("n1")
     party.play(3)
     party.crash("n0")
     party.start("late", "n1")
     party.play(45)
     for name, node in party.nodes.items():
-        first, *others = node.bandits.replicas.values()  # type: ignore[attr-defined]  # it has that here
+        first, *others = node.bandits.replicas.values()
         assert len(party.links(name)) == 3
         assert float(np.sum(first.agent.estimate().counts)) == 1.0, name
         assert all(set(each.neighbors) == set(first.neighbors) for each in others)

@@ -67,9 +67,8 @@ class Agent:
             "cluster": {
                 "name": "shop",
                 "epoch": datetime(2026, 1, 31, tzinfo=UTC),
-                "arms": ["red", "blue"],
-                "reward_range": [0.0, 1.0],
             },
+            "bandits": {"button": {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}},
             "node": {"id": name, "listen": listen, "journal": "memory", "api": "unix:api"} | node,
             "neighbors": [
                 {"id": other, "address": str(place)} for other, place in (neighbors or {}).items()

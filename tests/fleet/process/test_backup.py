@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.config import NodeConfig, read_config, write_config
+from coopbandits.fleet.config import NodeConfig, read_config
 from coopbandits.fleet.process.backup import as_written, back_up, restore
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import ExpiredTicketError, UnknownTicketError
@@ -90,38 +91,39 @@ def test_a_journal_that_is_there_is_not_overwritten_unasked(tmp_path: Path) -> N
         assert agent.health()["rewards"] == 1
 
 
-def with_sections(agent: Agent, **button: Any) -> NodeConfig:
-    """Give an agent's file a section, or change that."""
-    cluster = agent.tables["cluster"]
-    agent.tables["cluster"] = {key: cluster[key] for key in ("name", "epoch")}
+def with_button(agent: Agent, **button: Any) -> NodeConfig:
+    """Give the bandit in an agent's file three arms, or change it."""
     section = {"arms": ["red", "green", "blue"], "reward_range": [0.0, 1.0]}
     agent.tables["bandits"] = {"button": section | button}
-    agent.path.write_text(write_config(agent.tables))
+    agent.write()
     return config_of(agent)
 
 
-@pytest.mark.parametrize("sections", [False, True])
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"arms": ["green", "blue"], "purged": ["red"]}, "purges 'red'"),
+        ({"reward_range": [0.0, 2.0]}, "reward_range"),
+    ],
+    ids=["purge", "reward_range"],
+)
 def test_a_backup_is_what_was_read_whatever_the_file_says_by_now(
-    tmp_path: Path, sections: bool
+    tmp_path: Path, change: dict[str, Any], reason: str
 ) -> None:
     agent, copy = Agent(tmp_path / "alpha"), tmp_path / "backup"
-    config = with_sections(agent) if sections else config_of(agent)
+    config = with_button(agent)
     with LocalAgent(config) as running:
         play(running, 5)
         running.choose(["red"])
-        if sections:  # a purge that the agent refuses
-            changed = with_sections(agent, arms=["green", "blue"], purged=["red"])
-            with pytest.raises(InputError, match="'red'"):
-                running.take(changed.declared)
-        else:
-            agent.tables["cluster"]["reward_range"] = [0.0, 2.0]
-            agent.write()
-        told = back_up(config_of(agent), copy, time.time())
+        changed = with_button(agent, **change)
+        with pytest.raises(InputError, match=reason):
+            running.take(changed.bandits)
+        told = back_up(changed, copy, time.time())
         assert told.endswith("; rewards: 5; open tickets: 1")
         assert (config.journal / "journal").read_bytes().startswith(copy.read_bytes())
     shutil.rmtree(config.journal)
-    with pytest.raises(InputError, match="purges 'red'" if sections else "reward_range"):
-        restore(config_of(agent), copy, time.time())
+    with pytest.raises(InputError, match=reason):
+        restore(changed, copy, time.time())
     assert not config.journal.exists()
     restore(config, copy, time.time())
     with LocalAgent(config) as running:
@@ -130,7 +132,7 @@ def test_a_backup_is_what_was_read_whatever_the_file_says_by_now(
 
 def test_what_a_crash_left_at_the_end_is_no_part_of_a_backup(tmp_path: Path) -> None:
     agent, copy = Agent(tmp_path / "alpha"), tmp_path / "backup"
-    config = with_sections(agent)
+    config = config_of(agent)
     with LocalAgent(config) as running:
         play(running, 3)
         whole = (config.journal / "journal").read_bytes()
@@ -167,10 +169,12 @@ def test_a_backup_is_of_one_agent_and_a_policy_that_can_go_back(tmp_path: Path) 
         back_up(config_of(alpha), copy, time.time())
     with pytest.raises(InputError, match="its node"):
         restore(config_of(beta), copy, time.time())
-    beta.tables["cluster"] |= {"policy": "dec-ts", "num_agents": 1}
-    beta.write()
-    with pytest.raises(InputError, match="new epoch"):
-        restore(config_of(beta), copy, time.time())
+    config = with_button(beta, policy="dec-ts", num_agents=1)
+    with LocalAgent(config) as embedded:
+        embedded.observe(embedded.choose().ticket, 1.0)
+    back_up(config, synchronous := tmp_path / "synchronous", time.time())
+    with pytest.raises(InputError, match=r"bandit button .*dec-ts.*new epoch"):
+        restore(config, synchronous, time.time(), replace=True)
     (tmp_path / "file").touch()
     for place, reason in (("nowhere/backup", "No such file"), ("file/backup", "Not a directory")):
         with pytest.raises(InputError, match=reason):
@@ -229,14 +233,11 @@ def test_a_backup_takes_the_place_of_nothing(
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
-@pytest.mark.parametrize("sections", [False, True])
-def test_a_backup_that_was_cut_off_is_refused(
-    tmp_path: Path, sections: bool, durability: str
-) -> None:
+def test_a_backup_that_was_cut_off_is_refused(tmp_path: Path, durability: str) -> None:
     agent, copy = Agent(tmp_path / "alpha"), tmp_path / "backup"
     agent.tables["node"]["durability"] = durability
     agent.write()
-    config = with_sections(agent) if sections else config_of(agent)
+    config = config_of(agent)
     with LocalAgent(config) as running:
         play(running, 5)
         back_up(config, copy, time.time())
@@ -279,3 +280,22 @@ def test_a_restore_says_whether_the_backup_is_in_its_place(
     restore(config, copy, time.time(), replace=True)
     with LocalAgent(config) as agent:
         assert agent.health()["rewards"] == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_root_restores_belongs_to_whom_it_did(tmp_path: Path) -> None:
+    """And without a journal, to whom the folder around it belongs."""
+    user, copy = 65534, tmp_path / "backup"
+    agent = Agent(tmp_path / "alpha")
+    config = config_of(agent)
+    with LocalAgent(config) as running:
+        play(running, 2)
+    for each in (config.journal, *config.journal.iterdir()):
+        os.chown(each, user, user)
+    back_up(config, copy, time.time())
+    for _ in range(2):
+        restore(config, copy, time.time(), replace=True)
+        for each in (config.journal, *config.journal.iterdir()):
+            assert (each.stat().st_uid, each.stat().st_gid) == (user, user), each
+        shutil.rmtree(config.journal)
+        os.chown(agent.folder, user, user)

@@ -156,7 +156,7 @@ def test_an_agent_in_a_thread_takes_other_arms_while_it_runs(files: list[Path]) 
         banner.observe(banner.choose(["a"]).ticket, 1.0)
         late = banner.choose(["a"]).ticket
         files[0].write_text(files[0].read_text().replace('["a", "b", "c"]', '["b", "c", "d"]'))
-        agent.take(read_config(files[0], now=time.time(), insecure=True).declared)
+        agent.take(read_config(files[0], now=time.time(), insecure=True).bandits)
         assert {banner.choose().arm for _ in range(40)} == {"b", "c", "d"}
         assert banner.observe(late, 0.0).arm == "a"
         exported = banner.export()["arms"]
@@ -182,7 +182,7 @@ def test_a_document_without_bandits_goes_back_to_what_a_program_has_declared(
     def declared(**bandits: list[str]) -> Declarations:
         told = {name: {"arms": arms, "sigma": 1.0} for name, arms in bandits.items()}
         path.write_text(write_config(tables | {"bandits": told}))
-        return read_config(path, now=time.time(), insecure=True).declared
+        return read_config(path, now=time.time(), insecure=True).bandits
 
     def listed() -> dict[str, list[str]]:
         return {bandit.name: bandit.arms for bandit in agent.bandits() if not bandit.retired}
@@ -205,12 +205,10 @@ def test_a_document_without_bandits_goes_back_to_what_a_program_has_declared(
         assert listed() == wider
 
 
-def test_an_agent_with_several_bandits_is_operated_as_one_with_one(tmp_path: Path) -> None:
+def test_an_agent_with_several_bandits_is_operated_as_a_whole(tmp_path: Path) -> None:
     """Declarations change with SIGHUP, a drain waits for all tickets, a backup holds them all."""
     arms = {"sigma": 1.0, "arms": ["red", "blue"]}
     with lonely(tmp_path, drain_seconds=60.0) as agent:
-        for name in ("arms", "reward_range"):
-            del agent.tables["cluster"][name]
         agent.tables["bandits"] = {"button": dict(arms), "banner": dict(arms)}
         agent.write()
         agent.start()
@@ -258,8 +256,6 @@ def test_the_token_of_a_bandit_is_read_again(tmp_path: Path) -> None:
     """A file with a new token, or one that nobody may use any more, is taken as it is."""
     arms = {"sigma": 1.0, "arms": ["red", "blue"]}
     with lonely(tmp_path) as agent:
-        for name in ("arms", "reward_range"):
-            del agent.tables["cluster"][name]
         agent.tables["bandits"] = {"button": arms | {"token_file": "button"}, "banner": dict(arms)}
         agent.write()
         token = agent.folder / "button"
@@ -315,7 +311,7 @@ def test_late_rewards_of_a_retired_bandit_count_without_its_name(tmp_path: Path)
     with LocalAgent(path, insecure=True) as agent:
         late, own = agent.bandit("banner").choose(), agent.bandit("button").choose()
         path.write_text(head + button + node)
-        agent.take(read_config(path, now=time.time(), insecure=True).declared)
+        agent.take(read_config(path, now=time.time(), insecure=True).bandits)
         assert agent.health()["open_tickets"] == 2
         assert not agent.observe(late.ticket, 1.0).duplicate
         assert agent.observe(late.ticket, 1.0).duplicate

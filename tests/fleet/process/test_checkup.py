@@ -109,10 +109,8 @@ def test_all_files_that_are_missing_are_told(
 ) -> None:
     agent = Agent(tmp_path / "alpha", token_file="no-token", revoked="no-ids", uvloop=True)
     gone = {"ca": "no-ca", "certificate": "no-certificate", "key": "no-key"}
-    cluster = agent.tables["cluster"]
-    section = {key: cluster.pop(key) for key in ("arms", "reward_range")}
-    sections = {"bandits.button": section | {"token_file": "no-other"}, "api_tls": gone}
-    agent.tables = {"cluster": cluster, **sections, "node": agent.tables["node"]}
+    agent.tables["bandits"]["button"]["token_file"] = "no-other"
+    agent.tables["api_tls"] = gone
     agent.write()
     monkeypatch.setattr("coopbandits.fleet.config.files.find_spec", lambda _: None)
     found = [each for each in checkup.findings(agent.path) if each.state == BROKEN]

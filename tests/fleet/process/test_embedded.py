@@ -24,9 +24,8 @@ TABLES: dict[str, Any] = {
     "cluster": {
         "name": "shop",
         "epoch": datetime(2026, 1, 31, tzinfo=UTC),
-        "arms": ["red", "blue"],
-        "reward_range": [0.0, 1.0],
     },
+    "bandits": {"button": {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}},
     "node": {"id": "shop-1", "listen": "127.0.0.1:0", "journal": "memory"},
 }
 
@@ -60,7 +59,8 @@ def test_many_threads_ask_one_agent(path: Path) -> None:
         assert blue.own_pulls == 200 - sum(rewards)
         assert (red.own_reward, blue.own_reward, blue.open) == (sum(rewards), 0.0, 1)
         health = agent.health()
-        assert (health["rewards"], health["open_tickets"], health["mode"]) == (200, 1, "robust")
+        assert (health["rewards"], health["open_tickets"]) == (200, 1)
+        assert health["bandits"]["button"]["mode"] == "robust"
         metrics = {metric.name: metric for metric in agent.metrics()}
         assert metrics["rewards_total"].samples == [({}, 200.0)]
     assert "agent shop-1" not in threads()
@@ -191,8 +191,8 @@ def test_a_program_tells_of_its_requests(tmp_path: Path) -> None:
     path = tmp_path / "node.toml"
     request: dict[str, Any] = {"hour": 13, "country": "PT"}
     features = {"hour": [0, 24], "country": ["PT", "ES"]}
-    cluster = {**TABLES["cluster"], "features": features}
-    path.write_text(write_config({**TABLES, "cluster": cluster}))
+    button = TABLES["bandits"]["button"] | {"features": features}
+    path.write_text(write_config(TABLES | {"bandits": {"button": button}}))
     with LocalAgent(path, insecure=True) as agent:
         kept = agent.choose(["red"], request).ticket
         with pytest.raises(InputError, match=r"'hour'.* 25\.0"):

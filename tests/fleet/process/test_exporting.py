@@ -13,7 +13,7 @@ import pytest
 
 from coopbandits.cli import app, cluster
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import NodeConfig, read_config, write_config
+from coopbandits.fleet.config import NodeConfig, read_config
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.process.exporting import of_journal, rows_of
 
@@ -26,14 +26,12 @@ BANDITS = {
 }
 
 
-def config_of(folder: Path, *sections: str, **button: Any) -> NodeConfig:
-    """The file of an agent without neighbours, with sections of bandits or with [cluster] alone."""
+def config_of(folder: Path, *bandits: str, **button: Any) -> NodeConfig:
+    """The file of an agent without neighbours, with these bandits, the button unless told."""
     agent = Agent(folder)
-    if sections:
-        agent.tables["bandits"] = {name: BANDITS[name] for name in sections}
-        agent.tables["bandits"]["button"] = BANDITS["button"] | button
-        agent.tables["cluster"] = {key: agent.tables["cluster"][key] for key in ("name", "epoch")}
-        agent.path.write_text(write_config(agent.tables))
+    agent.tables["bandits"] = {name: BANDITS[name] for name in bandits or ["button"]}
+    agent.tables["bandits"]["button"] = BANDITS["button"] | button
+    agent.write()
     return read_config(agent.path, now=time.time(), insecure=True)
 
 
@@ -78,7 +76,7 @@ def test_changes_that_were_not_taken_yet_are_not_in_an_export(tmp_path: Path) ->
         bandit = agent.bandit("button")
         bandit.observe(bandit.choose(["scarlet"]).ticket, 1.0)
         without = config_of(tmp_path / "alpha", *BANDITS, arms=list(three[1:]))
-        agent.take(without.declared)
+        agent.take(without.bandits)
         told = {arm["number"]: arm for arm in agent.export()["bandits"]["button"]["arms"]}
         changes: list[dict[str, Any]] = [
             {"arms": list(three[1:]), "purged": ["red"]},
@@ -106,17 +104,6 @@ def test_a_bandit_that_was_not_taken_yet_is_not_in_an_export(tmp_path: Path) -> 
         assert list(of_journal(later, time.time())["bandits"]) == ["button"]
 
 
-def test_one_bandit_is_exported_by_the_settings_of_its_journal(tmp_path: Path) -> None:
-    agent = Agent(tmp_path / "alpha")
-    with LocalAgent(config_of(tmp_path / "alpha")) as running:
-        running.observe(running.choose(["blue"]).ticket, 0.25)
-    agent.tables["cluster"] |= {"arms": ["red", "blue", "pink"], "reward_range": [0.0, 4.0]}
-    agent.path.write_text(write_config(agent.tables))
-    changed = read_config(agent.path, now=time.time(), insecure=True)
-    rows = [(row["arm"], row["mean"]) for row in rows_of(of_journal(changed, time.time()))]
-    assert rows == [("red", None), ("blue", 0.25)]
-
-
 def test_an_export_goes_through_a_link(tmp_path: Path) -> None:
     with LocalAgent(config_of(tmp_path / "alpha")):
         pass
@@ -134,18 +121,18 @@ def test_an_export_goes_through_a_link(tmp_path: Path) -> None:
         export(source, str(circle))
 
 
-def test_one_bandit_has_the_same_form_and_tables_have_a_row_per_arm(tmp_path: Path) -> None:
+def test_tables_have_a_row_per_arm(tmp_path: Path) -> None:
     config, table = config_of(tmp_path / "alpha"), tmp_path / "learned.csv"
     source = str(tmp_path / "alpha" / "node.toml")
     with LocalAgent(config) as agent:
-        agent.observe(agent.choose(["blue"]).ticket, 0.25)
+        agent.observe(agent.choose(["green"]).ticket, 0.25)
         with running(agent._runtime.service) as server:
             export(f"http://{server.address}", str(table))
     with table.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     assert [(row["bandit"], row["arm"], row["pulls"], row["mean"]) for row in rows] == [
-        ("default", "red", "0.0", ""),
-        ("default", "blue", "1.0", "0.25"),
+        ("button", "red", "0.0", ""),
+        ("button", "green", "1.0", "0.25"),
     ]
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra parquet is not installed")
     export(source, str(tmp_path / "learned.parquet"))

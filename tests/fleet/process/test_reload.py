@@ -43,12 +43,10 @@ def reload(agent: Agent, sentence: str) -> None:
 
 
 class Sections:
-    """The file of an agent with sections of bandits, which believes an operator."""
+    """The file of an agent that believes an operator, with other bandits each time."""
 
     def __init__(self, folder: Path) -> None:
         self.files = Agent(folder / "alpha")
-        for name in ("arms", "reward_range"):
-            del self.files.tables["cluster"][name]
         self.files.tables["document"] = {"operators": [text(1)]}
 
     def write(self, **bandits: dict[str, Any]) -> NodeConfig:

@@ -71,7 +71,7 @@ def test_bandits_come_and_go_and_a_document_without_any_goes_back_to_the_files()
     assert fleet.learned(0) == pytest.approx(dict(fleet.counts)), "what was learned is kept"
 
 
-def test_new_talks_keep_the_pace_of_the_document() -> None:
+def test_new_sessions_keep_the_pace_of_the_document() -> None:
     fleet = fleet_of(2, declared=both())
     fleet.shells[0].adopt(
         signed(1, settings={"max_pulls_per_second": 5000.0}, bandits={"page": BANNER})
@@ -168,4 +168,4 @@ def test_an_arm_is_purged_by_the_document_after_it_was_removed() -> None:
         assert arms(fleet, agent) == ["green", "blue"]
         assert fleet.learned(agent) == pytest.approx(wanted)
     before = fleet.config(0)
-    assert [arm.name for arm in before.declared["button"].arms] == ["red", "green", "blue"]
+    assert [arm.name for arm in before.bandits["button"].arms] == ["red", "green", "blue"]

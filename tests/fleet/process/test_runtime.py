@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.runtime import Runtime, SteadyClock
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.records import encode_mark, read_records
 from coopbandits.fleet.transport.memory import MemoryNetwork
 
-CLUSTER = ClusterConfig("test", 1_790_000_000, ("a", "b"), "flood-ts", sigma=1.0)
+from ..bandits import only
 
 
 def test_a_clock_set_forward_is_followed_and_one_set_back_is_not(
@@ -31,7 +31,8 @@ def test_a_clock_set_forward_is_followed_and_one_set_back_is_not(
 
 def test_a_torn_record_is_told(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
-    config = NodeConfig(CLUSTER, "alpha", Path("unused"), {})
+    bandit = only()
+    config = NodeConfig(bandit.cluster, "alpha", Path("unused"), {}, bandits={bandit.name: bandit})
     Runtime(config, disk, MemoryNetwork().transport("alpha", ()))
     assert "torn" not in caplog.text
     torn = encode_mark(read_records(bytes(disk.data)).sequence + 1)[:8]

@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,17 +19,27 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.answers import Answer
 from coopbandits.fleet.api.app import Api
 from coopbandits.fleet.api.site import Request
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import Receipt, UnavailableError, UnknownTicketError
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.storage.filesystem import OperatingSystem
+from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport.memory import MemoryNetwork
 
-CLUSTER = ClusterConfig(
-    "test", 1_790_000_000, ("a", "b"), "flood-ts", sigma=1.0, rounds_per_second=0.01
-)
-CONFIG = NodeConfig(CLUSTER, "alpha", Path("unused"), {}, max_open_tickets=20_000)
+from ..bandits import only
+
+
+def config_of(name: str, rounds_per_second: float = 0.01, **node: Any) -> NodeConfig:
+    bandit = only(
+        arms=("a", "b"), sigma=1.0, epoch=1_790_000_000, rounds_per_second=rounds_per_second
+    )
+    node.setdefault("neighbors", {})
+    bandits = {bandit.name: bandit}
+    return NodeConfig(bandit.cluster, name, Path("unused"), bandits=bandits, **node)
+
+
+CONFIG = config_of("alpha", max_open_tickets=20_000)
 CALLERS = 64
 
 
@@ -99,7 +109,12 @@ async def pull(runtime: Runtime, reward: float = 0.5) -> Receipt:
 
 
 def rewards(runtime: Runtime) -> int:
-    return int(runtime.node.replica.own_counts.sum())
+    return runtime.node.bandits.rewards
+
+
+def replica_of(runtime: Runtime) -> Replica:
+    (found,) = runtime.node.bandits.replicas.values()
+    return found
 
 
 def test_all_that_wait_share_a_sync(tmp_path: Path) -> None:
@@ -127,7 +142,7 @@ def test_who_waits_is_told_where_a_state_cannot_be_exported(
         async with running(tmp_path) as runtime:
             await pull(runtime)
             late = runtime.service.choose()
-            runtime.node.replica.journal.renew(broken)
+            runtime.node.bandits.journal.renew(broken)
             with pytest.raises(UnavailableError, match="writing its journal"):
                 await asyncio.wait_for(stored(runtime), 90)
             await asyncio.wait_for(runtime.failed.wait(), 90)
@@ -145,7 +160,7 @@ def test_nobody_is_told_before_the_sync_and_the_loop_goes_on(tmp_path: Path) -> 
         async with running(tmp_path, files=(files := Watched())) as runtime:
             files.gate.clear()
             tasks = [asyncio.ensure_future(pull(runtime)) for _ in range(3)]
-            await until(lambda: files.writes >= 2 and bool(runtime.node.replica.tickets.open))
+            await until(lambda: files.writes >= 2 and bool(replica_of(runtime).tickets.open))
             for _ in range(20):
                 await asyncio.sleep(0.01)
                 assert not any(task.done() for task in tasks)
@@ -200,7 +215,7 @@ def test_a_request_is_answered_after_its_sync(tmp_path: Path) -> None:
             api = Api(runtime.service)
             files.gate.clear()
             answers = [asyncio.ensure_future(post_choose(api)) for _ in range(3)]
-            await until(lambda: len(runtime.node.replica.tickets.open) == 3)
+            await until(lambda: len(replica_of(runtime).tickets.open) == 3)
             await asyncio.sleep(0.1)
             assert not any(answer.done() for answer in answers)
             files.gate.set()
@@ -214,10 +229,9 @@ def test_a_request_is_answered_after_its_sync(tmp_path: Path) -> None:
 
 
 def test_neighbours_are_told_nothing_that_a_loss_of_power_could_undo(tmp_path: Path) -> None:
-    cluster = replace(CLUSTER, rounds_per_second=50.0)
     place = Address("127.0.0.1", 1)
-    alpha = NodeConfig(cluster, "alpha", Path("unused"), {"beta": place})
-    beta = NodeConfig(cluster, "beta", Path("unused"), {"alpha": place})
+    alpha = config_of("alpha", 50.0, neighbors={"beta": place})
+    beta = config_of("beta", 50.0, neighbors={"alpha": place})
 
     async def play() -> None:
         network, files = MemoryNetwork(), Watched()
@@ -228,12 +242,18 @@ def test_neighbours_are_told_nothing_that_a_loss_of_power_could_undo(tmp_path: P
             await until(lambda: other.node.peers["alpha"].met)
 
             def known() -> float:
-                return float(other.node.replica.agent.estimate().counts.sum())
+                """Return the pulls of alpha that beta knows of."""
+                counts = replica_of(other).agent.estimate().counts
+                return float(counts.sum()) - rewards(other)
+
+            def more_rounds() -> bool:
+                other.service.observe(other.service.choose().ticket, 0.5)
+                return other.rounds > rounds + 10
 
             files.gate.clear()
             waiting = asyncio.ensure_future(pull(one))
             rounds = other.rounds
-            await until(lambda: other.rounds > rounds + 10)
+            await until(more_rounds)
             assert (known(), waiting.done()) == (0.0, False)
             files.gate.set()
             await waiting
@@ -245,7 +265,7 @@ def test_neighbours_are_told_nothing_that_a_loss_of_power_could_undo(tmp_path: P
 def test_tickets_that_expire_together_are_one_record_and_one_sync(tmp_path: Path) -> None:
     async def play() -> None:
         async with running(tmp_path, files=(files := Watched())) as runtime:
-            replica = runtime.node.replica
+            replica = replica_of(runtime)
             for _ in range(1500):
                 runtime.service.choose()
             await stored(runtime)
@@ -256,7 +276,7 @@ def test_tickets_that_expire_together_are_one_record_and_one_sync(tmp_path: Path
             assert (files.writes - writes, files.syncs - syncs) == (1, 1)
             assert replica.agent.open_pulls.sum() == 0
         async with running(tmp_path) as runtime:
-            assert not runtime.node.replica.tickets.open
+            assert not replica_of(runtime).tickets.open
 
     asyncio.run(play())
 
@@ -278,7 +298,7 @@ def test_a_snapshot_that_takes_the_disk_seconds_keeps_nobody_waiting(
 
     async def play() -> None:
         async with running(tmp_path, "process", files) as runtime:
-            journal = runtime.node.replica.journal
+            journal = runtime.node.bandits.journal
             journal.long_bytes, journal.long_growth = 1000, 1
             gate.clear()
             while not journal.is_long:
@@ -310,10 +330,10 @@ def test_a_folder_that_cannot_be_synced_after_a_snapshot_is_told_and_mended(tmp_
     async def play() -> None:
         files = Unsynced()
         async with running(tmp_path, "process", files) as runtime:
-            journal = runtime.node.replica.journal
+            journal = runtime.node.bandits.journal
             await pull(runtime)
             files.failing = True
-            runtime.node.replica.compact()
+            runtime.node.bandits.compact()
             await until(lambda: "Input/output error" in journal.trouble)
             with pytest.raises(UnavailableError, match="Input/output error"):
                 runtime.service.choose()
@@ -443,7 +463,7 @@ def test_an_agent_starts_on_a_full_disk_and_goes_on_when_there_is_room(
             with pytest.raises(UnknownTicketError):
                 runtime.service.observe(choice.ticket, 0.5)
             assert runtime.service.metrics()
-            assert runtime.node.replica.agent.open_pulls.sum() == known
+            assert replica_of(runtime).agent.open_pulls.sum() == known
             rest.unlink()
             await until(lambda: runtime.service.ready() is None)
             if known:

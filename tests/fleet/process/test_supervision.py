@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig, write_config
+from coopbandits.fleet.config import NodeConfig, write_config
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.protocol.gossip import Gossip
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.storage.disk import FileDisk
@@ -28,6 +29,7 @@ from coopbandits.fleet.transport.stream import Stream
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.testing.checks.transport import Witness
 
+from ..bandits import only
 from ..transport.nodes import QUICK, agent, credentials, places, until
 
 PATIENCE = 90.0
@@ -39,6 +41,7 @@ from coopbandits.fleet.api.connections import Connections
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.process import main, runtime
 from coopbandits.fleet.process.runtime import SteadyClock
+from coopbandits.fleet.protocol.gossip import Gossip
 from coopbandits.fleet.protocol.node import Node
 
 owner, name = {"Node": Node, "Connections": Connections,
@@ -65,9 +68,8 @@ def path(tmp_path: Path) -> Path:
         "cluster": {
             "name": "shop",
             "epoch": datetime(2026, 1, 31, tzinfo=UTC),
-            "arms": ["red", "blue"],
-            "reward_range": [0.0, 1.0],
         },
+        "bandits": {"button": {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}},
         "node": {
             "id": "shop-1",
             "listen": "127.0.0.1:0",
@@ -185,14 +187,17 @@ def test_a_name_that_cannot_be_looked_up_stops_no_other_neighbour() -> None:
 async def pair(tmp_path: Path, policy: str) -> AsyncIterator[list[Runtime]]:
     """Run two agents in this process, neighbours of each other over real sockets."""
     names = ["shop-1", "shop-2"]
-    cluster = ClusterConfig(
-        "shop", 1769860800, ("red", "blue"), policy, (0.0, 1.0), rounds_per_second=50.0,
+    bandit = only(
+        policy, epoch=1769860800, rounds_per_second=50.0, signatures_per_second=50.0,
         num_agents=2 if policy == "dec-ts" else None,
     )  # fmt: skip
     with places(*names) as at:
         runtimes = []
         for own, other in (names, reversed(names)):
-            config = NodeConfig(cluster, own, tmp_path / own, {other: at[other]}, at[own])
+            config = NodeConfig(
+                bandit.cluster, own, tmp_path / own, {other: at[other]}, at[own],
+                bandits={bandit.name: bandit},
+            )  # fmt: skip
             proof = credentials(None, own)
             transport = TcpTransport(own, config.listen, config.neighbors, proof, timing=QUICK)
             runtimes.append(Runtime(config, FileDisk(config.journal), transport))
@@ -205,21 +210,37 @@ async def pair(tmp_path: Path, policy: str) -> AsyncIterator[list[Runtime]]:
                 await runtime.stop()
 
 
+def play(*runtimes: Runtime) -> bool:
+    """Have agents something to tell: without news, a flood ends no round."""
+    for runtime in runtimes:
+        runtime.service.observe(runtime.service.choose().ticket, 1.0)
+    return True
+
+
+def gossip_of(runtime: Runtime) -> Gossip:
+    (gossip,) = runtime.node.gossips
+    return gossip
+
+
 @pytest.mark.parametrize("policy", ["flood-ts", "dec-ts"])
 def test_a_bug_in_reading_costs_the_link_and_is_told_once(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
         async with pair(tmp_path, policy) as (first, second):
-            await until(lambda: min(first.rounds, second.rounds) > 3)
-            (gossip,) = first.node.gossips
+            await until(lambda: play(second) and min(first.rounds, second.rounds) > 3)
+            gossip = gossip_of(first)
             monkeypatch.setattr(gossip, "heard", broken_first(gossip.heard, 3))
-            await until(lambda: first.node.refusals["failed"] == 3)
-            before = first.rounds
+            await until(lambda: play(second) and first.node.refusals["failed"] == 3)
+            before, pulled = first.rounds, second.node.bandits.rewards
             choice = first.service.choose()
             first.service.observe(choice.ticket, 1.0)
-            await until(lambda: first.node.peers["shop-2"].met and first.rounds > before + 3)
-            await until(lambda: second.service.arms()[0].pulls + second.service.arms()[1].pulls > 0)
+            await until(lambda: sum(arm.pulls for arm in second.service.arms()) == pulled + 1)
+            await until(
+                lambda: (
+                    play(second) and first.node.peers["shop-2"].met and first.rounds > before + 3
+                )
+            )
             assert not first.failed.is_set()
             told = {m.name: m.samples for m in first.service.metrics()}["refused_frames_total"]
             assert ({"reason": "failed"}, 3.0) in told
@@ -235,7 +256,8 @@ def test_a_bug_while_a_round_ends_ends_the_agent(
     async def scenario() -> None:
         async with pair(tmp_path, "dec-ts") as (first, second):
             await until(lambda: min(first.rounds, second.rounds) > 3)
-            monkeypatch.setattr(first.node.replica, "end_round", broken_first(None, 10**6))
+            replica = gossip_of(first).replica
+            monkeypatch.setattr(replica, "end_round", broken_first(None, 10**6))
             await until(first.failed.is_set)
             assert first.service.failure
             rounds = first.rounds
@@ -274,7 +296,9 @@ def test_rounds_by_the_clock_are_woken_by_the_clock_alone(
             await until(lambda: first.node.peers["shop-2"].met and second.node.peers["shop-1"].met)
             start = min(first.rounds, second.rounds)
             reads.update({True: 0, False: 0})
-            await until(lambda: min(first.rounds, second.rounds) > start + 20)
+            await until(
+                lambda: play(first, second) and min(first.rounds, second.rounds) > start + 20
+            )
 
     asyncio.run(scenario())
     assert (reads[True] > 20) == held

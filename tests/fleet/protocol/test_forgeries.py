@@ -20,7 +20,7 @@ from coopbandits.fleet.config.bandits import MOST_ARMS, Arm
 from coopbandits.fleet.identity.certs import issue
 from coopbandits.fleet.identity.notary import PROOF, pack
 from coopbandits.fleet.process.assemble import make_notary
-from coopbandits.fleet.protocol.arms import ArmNotary
+from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
 from coopbandits.fleet.protocol.entries import EntryExchange
 from coopbandits.fleet.protocol.frames import (
     Fields,
@@ -36,8 +36,8 @@ from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.purging import PURGED, signed_columns
 from tests.torture.world import World
 
+from ..bandits import BUTTON, Many, bandit, both, only
 from ..bandits import CLUSTER as SHOP
-from ..bandits import Many, both, only
 from .test_entries import (
     BANDIT,
     LIAR,
@@ -161,6 +161,20 @@ def test_an_author_knows_its_entry_whatever_a_relay_has_done_to_it(
     assert world.learned(HONEST)["button", "red"] == world.counts["button", "red"] == 4
 
 
+def test_a_proof_holds_for_one_bandit(certificates: Path) -> None:
+    """Also where another one has the same arms and settings."""
+    declared = {name: bandit(name, BUTTON) for name in ("one", "two")}
+    world = Many(nx.path_graph(2), certificates=certificates, declared=declared)
+    notary, entry = make_notary(world.config(0)), np.array(row(1.0, 3.0)).tobytes()
+    one, two = (
+        ArmNotary(notary, signed_form(world.node(0).bandits.replicas[each.number], each.number))
+        for each in declared.values()
+    )
+    proof = one.sign(entry)
+    assert one.holds(entry, proof)
+    assert not two.holds(entry, proof)
+
+
 def test_an_author_knows_its_entry_where_arms_are_purged(certificates: Path) -> None:
     world = shop(certificates)
     for _ in range(3):
@@ -208,8 +222,8 @@ def test_what_one_neighbour_greets_and_tells_in_a_round_does_not_pile_up(
 
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1.79e308, 1e149, -1.0])
 def test_an_author_cannot_tell_of_sites_what_cannot_be(strange: float, certificates: Path) -> None:
-    bandit = replace(BANDIT, policy="flood-ts:spread=estimate")
-    world = World(bandit, nx.path_graph(3), certificates=certificates)
+    declared = replace(BANDIT, policy="flood-ts:spread=estimate")
+    world = World(declared, nx.path_graph(3), certificates=certificates)
     settle(world, 5)
     mine = float(number(world, LIAR))
 
@@ -235,15 +249,15 @@ def test_an_author_cannot_tell_of_sites_what_cannot_be(strange: float, certifica
 
 def test_more_entries_than_fit_into_a_message_are_told_in_turn(certificates: Path) -> None:
     """An author may have many numbers; after it has gone, others still tell each other all."""
-    bandit = only(name="test", max_pulls_per_second=10.0, max_agents=4)
-    world = World(bandit, nx.path_graph(4), certificates=certificates)
+    declared = only(name="test", max_pulls_per_second=10.0, max_agents=4)
+    world = World(declared, nx.path_graph(4), certificates=certificates)
     settle(world)
     for generation in range(12):
         tell(world, 1, row(entry_number(0, generation + 7), 1.0), sender=0, signer=0)
         settle(world, 8)
     world.cut_link(0, 1)
-    most = bandit.cluster.most_agents * (HEADER + 4)
-    assert len(machine(world, 2).held()) > bandit.cluster.most_agents
+    most = declared.cluster.most_agents * (HEADER + 4)
+    assert len(machine(world, 2).held()) > declared.cluster.most_agents
     world.crash(3)
     world.disks[3] = MemoryDisk()
     world.restart(3)
@@ -267,8 +281,8 @@ def test_certificates_of_before_make_room_for_renewed_ones(
 ) -> None:
     folder = tmp_path / "certificates"
     shutil.copytree(certificates, folder)
-    bandit = only(name="test", max_pulls_per_second=10.0, max_agents=4)
-    world = World(bandit, nx.complete_graph(4), certificates=folder)
+    declared = only(name="test", max_pulls_per_second=10.0, max_agents=4)
+    world = World(declared, nx.complete_graph(4), certificates=folder)
     settle(world)
     for turn in range(4):
         for agent in world.graph:
@@ -282,7 +296,7 @@ def test_certificates_of_before_make_room_for_renewed_ones(
     for agent in world.graph:
         assert world.totals(agent)[2:].sum() == world.acknowledged[2:].sum() == 16
         assert not world.node(agent).refusals
-        assert len(exchange(world, agent).notary.authors) <= 2 * bandit.cluster.most_agents
+        assert len(exchange(world, agent).notary.authors) <= 2 * declared.cluster.most_agents
 
 
 def test_what_a_dead_agent_told_is_proven_however_often_others_renew(
@@ -290,8 +304,8 @@ def test_what_a_dead_agent_told_is_proven_however_often_others_renew(
 ) -> None:
     folder = tmp_path / "certificates"
     shutil.copytree(certificates, folder)
-    bandit = only(name="test", max_pulls_per_second=10.0, max_agents=4)
-    world = World(bandit, nx.complete_graph(4), certificates=folder)
+    declared = only(name="test", max_pulls_per_second=10.0, max_agents=4)
+    world = World(declared, nx.complete_graph(4), certificates=folder)
     world.pull(3, 5, 1.0)
     settle(world)
     gone = float(number(world, 3))

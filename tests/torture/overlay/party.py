@@ -20,6 +20,7 @@ from coopbandits.fleet.process.declare import make_node, open_bandits
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport import LinkEvents, Transport
 from coopbandits.fleet.transport.actions import ITSELF
 from tests.torture.notary import virtual_notary
@@ -137,6 +138,17 @@ class Party:
         self.nodes[name] = node
         self.shells[name] = Shell(node, wire, self._clock, revoked, notary)
         return node
+
+    def replica(self, name: str) -> Replica:
+        """Return the state of a node's first bandit."""
+        return self.nodes[name].bandits.replicas[self.bandit.number]
+
+    def pull(self, name: str, word: int = 1) -> None:
+        """Let a node's application choose and hand in a reward."""
+        replica = self.replica(name)
+        ticket, _ = replica.choose(word, None, self.now)
+        replica.observe(ticket, 1.0)
+        self.nodes[name].sessions.wake(self.bandit.number)
 
     def _clock(self) -> float:
         return self.now

@@ -162,8 +162,10 @@ class BanditConfig:
 
     @cached_property
     def digest(self) -> str:
-        """A short digest of that."""
-        listed = repr(sorted((key, repr(value)) for key, value in self.shared.items()))
+        """A short digest of that, however the policy is spelled."""
+        policy = parse_policy(self.policy).suited(self.family).spelling
+        told = self.shared | {"policy": policy}
+        listed = repr(sorted((key, repr(value)) for key, value in told.items()))
         return sha256(listed.encode()).hexdigest()[:16]
 
     @cached_property

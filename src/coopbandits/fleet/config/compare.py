@@ -1,4 +1,4 @@
-"""Compares configurations: cluster settings must be equal, and both ends of a link agree."""
+"""Compares configurations: settings of cluster and bandits, and both ends of every link."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.config.bandits import SHARED, BanditConfig
+from coopbandits.fleet.config.durations import shown
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.read import load, parse_config
 
@@ -69,27 +70,32 @@ def _clusters(path: str, cluster: ClusterConfig, first: str, other: ClusterConfi
 
 
 def _bandits(path: str, node: NodeConfig, first: str, other: NodeConfig) -> Iterator[str]:
-    """Yield what keeps two agents from talking about a bandit."""
+    """Yield what keeps two agents from talking about a bandit; most policies let arms differ."""
     for name in sorted(node.bandits.keys() & other.bandits.keys()):
         mine, theirs = node.bandits[name], other.bandits[name]
-        if (mine.number, mine.shared) != (theirs.number, theirs.shared):
-            yield (
-                f"{path}: [bandits.{name}] is number {mine.number} with {mine.shared}, but {first} "
-                f"has number {theirs.number} with {theirs.shared}; they must be the same"
-            )
-        elif not mine.can_widen and _ids(mine) != _ids(theirs):
-            yield (
-                f"{path}: [bandits.{name}] has the arms {_ids(mine)}, but {first} has "
-                f"{_ids(theirs)}; with policy {mine.policy} they must be the same in the same "
-                "order on all nodes"
-            )
+        keys = ["number", *SHARED]
+        if not mine.can_widen and not theirs.can_widen:
+            keys.append("arms")
+        for key in keys:
+            here, there = _told(key, mine), _told(key, theirs)
+            if here != there:
+                yield (
+                    f"{path}: {mine.where} {key} is {here}, but {first} has {there}; it must be "
+                    "the same on all nodes"
+                )
     for name in sorted(node.bandits.keys() ^ other.bandits.keys()):
         where = path if name in node.bandits else first
         yield f"{path}: bandit {name} is declared in {where} alone; declare it on all nodes"
 
 
-def _ids(bandit: BanditConfig) -> list[str]:
-    return [arm.id for arm in bandit.arms]
+def _told(key: str, bandit: BanditConfig) -> str:
+    """Return a setting of a bandit, as a file has it."""
+    if key == "arms":
+        return repr([arm.id for arm in bandit.arms])
+    if key == "half_life" and bandit.half_life is not None:
+        return shown(bandit.half_life)
+    value = bandit.number if key == "number" else bandit.shared.get(key)
+    return "none" if value is None else repr(value)
 
 
 def _shown(key: str, value: Any) -> str:

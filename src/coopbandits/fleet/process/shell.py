@@ -148,8 +148,10 @@ class Shell:
         DiskError
             It could not be stored.
         """
-        is_new = self.node.adopt(signed, self.clock())
-        self.settle()
+        try:
+            is_new = self.node.adopt(signed, self.clock())
+        finally:
+            self.settle()  # a rival is kept too
         if self.commit is None and self.journal.trouble:
             raise DiskError(self.journal.trouble)
         return is_new
