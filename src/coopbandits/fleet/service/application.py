@@ -30,6 +30,7 @@ from coopbandits.fleet.service import (
     Stored,
     UnavailableError,
     UnknownBanditError,
+    UnknownTicketError,
     require_allowed,
     require_reward,
     require_ticket,
@@ -87,6 +88,7 @@ class ApplicationService:
         self.committer: Waiting | None = None
         self.failure = ""  # why the agent serves no more
         self.listed: Callable[[], Sequence[str]] = lambda: [""]  # what a page may choose from
+        self.owner_of: Callable[[str], ApplicationService | None] = lambda _: None  # of a ticket
         self.draining = False
         self.ready_neighbors = config.ready_neighbors
         self._go_by(bandit or plain_bandit(config.cluster))
@@ -158,7 +160,7 @@ class ApplicationService:
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
-        number, reward = self.replica.tickets.number(require_ticket(ticket)), require_reward(reward)
+        number, reward = self._number(require_ticket(ticket)), require_reward(reward)
         now = self._ready_for(self.observing)
         try:
             if self.replica.journal.trouble:
@@ -171,6 +173,19 @@ class ApplicationService:
             self.observing.spend()
             self.node.wake(self.declared.number)
         return Receipt(ticket, self._name(arm), reward, duplicate)
+
+    def _number(self, ticket: str) -> int:
+        try:
+            return self.replica.tickets.number(ticket)
+        except UnknownTicketError:
+            owner = self.owner_of(ticket)
+            if owner is None:
+                raise
+            name = owner.declared.name
+            raise UnknownTicketError(
+                f"this ticket is of bandit {name!r}, and not of {self.declared.name!r}; hand it in "
+                f"at /bandits/{name}/observe"
+            ) from None
 
     def stored(self, then: Stored) -> None:
         """Call `then` once all that was chosen and observed so far is on disk."""

@@ -62,6 +62,7 @@ class ManyService:
                 service = ApplicationService(self.config, self.node, self.words, bandit)
                 service.committer, service.failure = self._committer, self._failure
                 service.listed = partial(self._listed, service)
+                service.owner_of = self._owner_of
                 service.draining, service.ready_neighbors = self._draining, self._ready_neighbors
                 self.services[bandit.number] = service
             else:
@@ -161,18 +162,17 @@ class ManyService:
         try:
             return only.observe(ticket, reward)
         except UnknownTicketError:
-            owner = self._retired_owner(ticket)
+            owner = self._owner_of(ticket)
             if owner is None:
                 raise
         return owner.observe(ticket, reward)
 
-    def _retired_owner(self, ticket: str) -> ApplicationService | None:
-        """Return the retired bandit that handed out a ticket: every bandit has other tickets."""
+    def _owner_of(self, ticket: str) -> ApplicationService | None:
+        """Return the bandit that handed out a ticket: each has other tickets, also once retired."""
         for service in self.services.values():
-            if not service.declared.arms:
-                with suppress(UnknownTicketError):
-                    service.replica.tickets.number(ticket)
-                    return service
+            with suppress(UnknownTicketError):
+                service.replica.tickets.number(ticket)
+                return service
         return None
 
     def stored(self, then: Stored) -> None:
