@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 FLEET = (
@@ -13,6 +14,18 @@ FLEET = (
 
 FROM_SOURCE = "in a checkout: pip install . ./packages/complete"
 """A checkout's own folder has the files and requires next to nothing."""
+
+
+SIMULATION = ("matplotlib", "networkx", "numba", "scipy", "xarray")
+"""Libraries that simulations need and an agent does not."""
+
+
+def can_simulate() -> bool:
+    """Return whether all libraries of simulations are installed, without loading any of them."""
+    try:
+        return all(find_spec(library) is not None for library in SIMULATION)
+    except ModuleNotFoundError:  # a finder may say so in this way
+        return False
 
 
 def part(name: str) -> Any:
@@ -30,10 +43,11 @@ def part(name: str) -> Any:
             raise
         from coopbandits.core.errors import InputError  # imported late: everything imports this
 
-        raise InputError(f"{error.name} is not installed; {_remedy(name)}") from error
+        raise InputError(f"{error.name} is not installed; {remedy(name)}") from error
 
 
-def _remedy(name: str) -> str:
+def remedy(name: str) -> str:
+    """Return how to install what a module needs."""
     if name.startswith(FLEET):
         return "install what a fleet needs with: pip install 'coopbandits[fleet]'"
     return f"install what simulations need with: pip install coopbandits, or {FROM_SOURCE}"

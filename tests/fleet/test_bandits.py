@@ -205,6 +205,18 @@ def test_half_of_a_fleet_on_new_declarations_keeps_talking(policy: str) -> None:
         assert fleet.learned(0) == pytest.approx(dict(fleet.counts))
 
 
+def test_a_ticket_of_another_bandit_is_told_whose_it_is() -> None:
+    fleet = Many(nx.path_graph(2))
+    service = fleet.of(0)
+    ticket = service.bandit("banner").choose().ticket
+    with pytest.raises(UnknownTicketError, match=r"of bandit 'banner', and not of 'button'"):
+        service.bandit("button").observe(ticket, 1.0)
+    for other in (fleet.of(1).bandit("banner").choose().ticket, "?"):
+        with pytest.raises(UnknownTicketError, match="no ticket of this agent"):
+            service.bandit("button").observe(other, 1.0)
+    fleet.reward(0, "banner", ticket, 1.0)
+
+
 def test_arms_and_totals_survive_restarts_with_any_declaration() -> None:
     fleet = Many(nx.path_graph(2))
     for step in range(20):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from coopbandits.cli import COMMANDS
+
 from .wheels import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -101,6 +103,19 @@ def test_an_agents_commands(tmp_path: Path) -> None:
     (tmp_path / "shop-1.toml").write_text(config)
     assert "shop-1" in call("agent", "--check", "shop-1.toml")
     assert "flood-ts" in call("policies")
+
+
+def test_an_agents_help_lists_what_works(tmp_path: Path) -> None:
+    def call(*words: str) -> str:
+        return run(ONLY_SIMULATIONS, COMMAND, *words, folder=tmp_path)[0]
+
+    text = call("--help")
+    listed = {name for name in COMMANDS if re.search(rf"(?m)^\W*{name} ", text)}
+    lists = {"policies", "aggregations", "indices", "problems"}
+    assert listed == {"agent", "fleet", "dashboard", "certs", "cluster", "doctor"} | lists
+    assert "pip install coopbandits," in " ".join(text.split())
+    for name in lists:
+        assert call(name)
 
 
 def test_all_modules_of_an_agent(tmp_path: Path) -> None:

@@ -18,11 +18,17 @@ from typer.main import get_group
 
 from coopbandits.cli.options import BadValueError
 from coopbandits.cli.screen import say
-from coopbandits.loading import part
+from coopbandits.loading import can_simulate, part, remedy
 from coopbandits.version import __version__
 
 PRINTING = ("typer", "click", "rich")
 """The libraries that write to standard output."""
+
+SIMULATING = {
+    "animate", "bounds", "clocks", "demo", "evaluate", "faults", "gallery", "graph", "graphs",
+    "leaderboard", "models", "reproduce", "run", "simulate",
+}  # fmt: skip
+"""Commands that an installation for agents alone lacks libraries for."""
 
 LISTED = ("policies", "aggregations", "indices", "problems", "graphs", "faults", "clocks")
 
@@ -73,7 +79,7 @@ COMMANDS = {
     ),
     "fleet": (
         "fleet",
-        "Run a local fleet of real agents, inject faults, and prove that no reward is lost.",
+        "Back up, restore, drain and export agents; or run a local fleet of them, with faults.",
     ),
     "demo": (
         "demo",
@@ -116,6 +122,17 @@ class LazyGroup(TyperGroup):
         except BadValueError as error:
             option = error.param.opts[-1] if error.param else "an option"
             sys.exit(say(f"error: {option} {error.message}", 2))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the commands that work here; the others say what to install."""
+        names = super().list_commands(ctx)
+        return names if can_simulate() else [name for name in names if name not in SIMULATING]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, and what to install for further commands."""
+        if not can_simulate():
+            self.epilog = f"For further commands, {remedy('cli.simulations')}"
+        super().format_help(ctx, formatter)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Import the command named by the first argument."""

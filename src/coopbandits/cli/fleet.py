@@ -21,7 +21,7 @@ from coopbandits.loading import part
 
 app = typer.Typer()
 fleet = typer.Typer(
-    help="Run a local fleet of real agents, inject faults, and prove that no reward is lost."
+    help="Back up, restore, drain and export agents; or run a local fleet of them, with faults."
 )
 app.add_typer(fleet, name="fleet")
 add_commands(fleet)

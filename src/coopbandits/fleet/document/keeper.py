@@ -71,6 +71,8 @@ class Kept(msgspec.Struct, frozen=True):
         The keys that were trusted when it came, and those since.
     roots : tuple of bytes
         The keys in the agent's own file, at that time.
+    dropped : tuple of bytes
+        The keys that were trusted once, until a document named others.
     rival : Seal or None
         Another document of the same version.
     """
@@ -79,6 +81,7 @@ class Kept(msgspec.Struct, frozen=True):
     before: tuple[Key, ...]
     keys: tuple[Key, ...]
     roots: tuple[Key, ...]
+    dropped: tuple[Key, ...]
     rival: Seal | None = None
 
 
@@ -131,11 +134,25 @@ class Keeper:
                 f"the cluster's document in the journal cannot be used: {error}; install the "
                 "version that wrote it, or a later one"
             ) from None
-        if kept.roots != self.roots:  # whoever writes the agent's own file decides whom it believes
-            kept = msgspec.structs.replace(
-                kept, roots=self.roots, before=self.roots, keys=self.roots
+        self.kept = kept if kept.roots == self.roots else self._with_roots(kept)
+
+    def _with_roots(self, kept: Kept) -> Kept:
+        """Return whom to believe since the agent's own file names others.
+
+        Whoever writes it decides whom the agent believes. But a file that names a new key beside
+        an old one, which a document has dropped, was written to add the new one.
+        """
+        dropped = [key for key in self.roots if key in kept.dropped]
+        if dropped:
+            log.warning(
+                "the cluster's document no longer trusts %s, which this agent's file names: it "
+                "counts again once a document names it; remove it from the file",
+                ", ".join(map(key_text, dropped)),
             )
-        self.kept = kept
+        keys = tuple(key for key in self.roots if key not in dropped)
+        if dropped and not keys:
+            keys = kept.keys
+        return msgspec.structs.replace(kept, roots=self.roots, before=keys, keys=keys)
 
     # What is known
 
@@ -275,11 +292,15 @@ class Keeper:
     def _store(self, document: Document, signed: Signed, belief: Belief) -> None:
         trust = belief.trust
         chain = trust.followed[-MAX_CHAIN:]
+        once = {*self.roots, *self.keys, *trust.keys, *(self.kept.dropped if self.kept else ())}
+        once.update(key for seal in trust.followed for key in seal.open().operators)
+        keys = tuple(sorted(document.operators or trust.keys))
         kept = Kept(
             Signed(signed.seal, signed.content, chain),
             before=tuple(sorted(trust.keys)),
-            keys=tuple(sorted(document.operators or trust.keys)),
+            keys=keys,
             roots=self.roots,
+            dropped=tuple(sorted(once.difference(keys))),
         )
         self._write(kept)
         self.head, self.document = belief.head, document

@@ -131,18 +131,17 @@ class ServedAgent:
         try:
             return only.observe(ticket, reward)
         except UnknownTicketError:
-            owner = self._retired_owner(ticket)
+            owner = self.owner_of(ticket)
             if owner is None:
                 raise
         return owner.observe(ticket, reward)
 
-    def _retired_owner(self, ticket: str) -> ServedBandit | None:
-        """Return the retired bandit that handed out a ticket: every bandit has other tickets."""
+    def owner_of(self, ticket: str) -> ServedBandit | None:
+        """Return the bandit that handed out a ticket: each has other tickets, also once retired."""
         for service in self.services.values():
-            if not service.declared.arms:
-                with suppress(UnknownTicketError):
-                    service.replica.tickets.number(ticket)
-                    return service
+            with suppress(UnknownTicketError):
+                service.replica.tickets.number(ticket)
+                return service
         return None
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:

@@ -25,6 +25,7 @@ from coopbandits.fleet.service import (
     Receipt,
     Recommendation,
     UnavailableError,
+    UnknownTicketError,
     require_allowed,
     require_reward,
     require_ticket,
@@ -63,6 +64,9 @@ class Served(Protocol):
 
     def listed(self, shown: ServedBandit) -> list[str]:
         """Return the names of all bandits that choose, that of one first."""
+
+    def owner_of(self, ticket: str) -> ServedBandit | None:
+        """Return the bandit that handed out a ticket."""
 
 
 class ServedBandit:
@@ -143,7 +147,7 @@ class ServedBandit:
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
-        number, reward = self.replica.tickets.number(require_ticket(ticket)), require_reward(reward)
+        number, reward = self._number(require_ticket(ticket)), require_reward(reward)
         now = self._ready_for(self.observing)
         try:
             if self.replica.journal.trouble:
@@ -156,6 +160,19 @@ class ServedBandit:
             self.observing.spend()
             self.node.sessions.wake(self.declared.number)
         return Receipt(ticket, self._name(arm), reward, duplicate)
+
+    def _number(self, ticket: str) -> int:
+        try:
+            return self.replica.tickets.number(ticket)
+        except UnknownTicketError:
+            owner = self.agent.owner_of(ticket)
+            if owner is None:
+                raise
+            name = owner.declared.name
+            raise UnknownTicketError(
+                f"this ticket is of bandit {name!r}, and not of {self.declared.name!r}; hand it in "
+                f"at /bandits/{name}/observe"
+            ) from None
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm, for requests like this where a context is given."""
