@@ -106,8 +106,7 @@ def test_neighbours_go_before_the_next_round_is_told(
     noted(LedgerSumsMachine, "receive")
     noted(LedgerSumsMachine, "parted")
     noted(LedgerSumsMachine, "outgoing")
-    party.nodes["n1"].clock = lambda: party.now + 1.0
-    party.nodes["n1"].tick()
+    party.nodes["n1"].tick(party.now + 1.0)
     assert steps[:3] == ["receive", "parted", "outgoing"]
 
 
@@ -172,7 +171,7 @@ def test_what_a_revoked_agent_told_goes_when_somebody_links_whoever_has_called_b
     revoked.write_text("n3\n")
     party.play(2)
     party.wires["n0"].links["silent"] = None
-    party.nodes["n0"].link_up("silent")
+    party.shells["n0"].link_up("silent")
     party.start("n1", "n0")
     party.play(3)
     assert "n1" in party.links("n0")
@@ -205,7 +204,7 @@ def test_callers_who_say_nothing_make_room() -> None:
     node = party.start("n0")
     for at in range(MOST_SILENT + 1):
         party.wires["n0"].links[f"x{at}"] = None
-        node.link_up(f"x{at}")
+        party.shells["n0"].link_up(f"x{at}")
     party.settle()
     assert "x0" not in node.peers
     assert len(node.peers) == MOST_SILENT
@@ -227,18 +226,18 @@ def test_who_links_and_hangs_up_all_the_time_is_taken_in_ever_more_rarely() -> N
     for second in range(200):
         for _ in range(5):
             party.wires["n0"].links["n9"] = None
-            node.link_up("n9")
-            node.received("n9", hello)
+            party.shells["n0"].link_up("n9")
+            party.shells["n0"].received("n9", hello)
             at += [second] * node.peers["n9"].met
-            node.link_down("n9", "it hung up")
-            node.tick()
+            party.shells["n0"].link_down("n9", "it hung up")
+            party.shells["n0"].tick()
         party.now += 1.0
-        node.beat()
+        party.shells["n0"].beat()
     assert at[:3] == [0, 0, 0], "one that is restarted some times does not wait"
     assert [later - now for now, later in pairwise(at[2:])] == [2, 4, 8, 16, 32, 64, 64]
     for _ in range(150):
         party.now += 1.0
-        node.beat()
+        party.shells["n0"].beat()
     assert node.members is not None
     assert not node.members._visits._last, "all is forgotten after a while"
 
@@ -249,8 +248,8 @@ def test_a_node_with_a_list_and_one_without_tell_each_other() -> None:
     party.start("n1")
     party.nodes["n1"].members.greeting = lambda _: {}  # type: ignore[union-attr,method-assign]  # the test's own instead
     party.wires["n1"].links["n0"], party.wires["n0"].links["n1"] = "listed", None
-    party.nodes["n1"].link_up("n0")
-    node.link_up("n1")
+    party.shells["n1"].link_up("n0")
+    party.shells["n0"].link_up("n1")
     party.settle()
     assert node.refusals["hello"] == 1
     assert not party.links("n0")
@@ -281,11 +280,11 @@ def test_nothing_is_said_to_a_caller_before_its_hello() -> None:
     party = make_party()
     node = party.start("n0")
     party.wires["n0"].links["x"] = None
-    node.link_up("x")
+    party.shells["n0"].link_up("x")
     party.now += 2.0
-    node.beat()
+    party.shells["n0"].beat()
     assert not party.todo
-    node.refused("n0", "it is this agent itself")
+    party.shells["n0"].refused("n0", "it is this agent itself")
     assert node.strangers == 0, "an agent is no stranger to itself"
 
 

@@ -197,7 +197,7 @@ def test_what_nobody_else_is_known_to_have_is_counted(policy: str) -> None:
     assert node.untold() == 3
     for _ in range(4):
         fleet.steps(15)
-        node.beat()
+        fleet.shells[0].beat()
     assert node.is_linked()
     assert node.untold() == 0
     fleet.take(0, both(arms=["red", "green", "blue"], policy=policy))
@@ -206,6 +206,6 @@ def test_what_nobody_else_is_known_to_have_is_counted(policy: str) -> None:
     fleet.play(0, "banner", 1.0)
     for _ in range(4):
         fleet.steps(15)
-        node.beat()
+        fleet.shells[0].beat()
     assert not node.is_linked()
     assert node.untold() == 1

@@ -161,8 +161,8 @@ def test_a_failed_stop_leaves_nothing_behind(path: Path, part: str) -> None:
         await end()
         raise OSError(errno.EIO, "I/O error")
 
-    def fails() -> None:
-        end()
+    def fails(*given: object) -> None:
+        end(*given)
         raise OSError(errno.EIO, "I/O error")
 
     setattr(owner, name, fails_later if inspect.iscoroutinefunction(end) else fails)

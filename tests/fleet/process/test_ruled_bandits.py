@@ -11,7 +11,6 @@ import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import DocumentConfig
-from coopbandits.fleet.service import UnknownBanditError
 from coopbandits.fleet.storage.disk import DiskError
 
 from ..bandits import BANNER, BUTTON, Many, both
@@ -116,32 +115,30 @@ def test_the_token_of_a_bandit_stays_the_one_in_the_agents_own_file(tmp_path: Pa
     assert fleet.of(0).bandit("page").token is None
 
 
-def test_what_a_full_disk_kept_from_taking_effect_is_done_later(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_document_that_a_full_disk_kept_from_being_stored_is_stored_later(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The document itself fits, and then the disk is full."""
-    fleet = fleet_of(1)
-    journal, append = fleet.replica(0).journal, fleet.disks[0].append
-    left = [1]
+    fleet = fleet_of(2)
+    fleet.steps(5)
+    journal = fleet.replica(0).journal
 
-    def fills(data: bytes) -> None:
-        if not left:
-            raise DiskError("the journal cannot be written: no room")
-        left.pop()
-        append(data)
+    def full(data: bytes) -> None:
+        raise DiskError("the journal cannot be written: no room")
 
-    monkeypatch.setattr(fleet.disks[0], "append", fills)
-    assert fleet.shells[0].adopt(signed(1, bandits={"button": WIDE, "page": BANNER}))
-    assert "waits for the disk" in caplog.text
-    assert arms(fleet, 0) == BUTTON["arms"]
-    with pytest.raises(UnknownBanditError):
-        fleet.of(0).bandit("page")
-    monkeypatch.setattr(fleet.disks[0], "append", append)
-    fleet.step(1.0)
-    fleet.step(1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(fleet.disks[0], "append", full)
+        patch.setattr(fleet.disks[0], "prepare", full)
+        with pytest.raises(DiskError, match="no room"):
+            fleet.shells[0].adopt(signed(1, bandits={"button": WIDE, "page": BANNER}))
+        fleet.steps(30)
+        assert fleet.node(1).settings.keeper.version == 0, "nobody is told of it before"
+    fleet.steps(60)
     assert not journal.trouble
-    assert arms(fleet, 0) == WIDE["arms"]
-    assert fleet.play(0, "page", 0.5) in MENU
+    for agent in range(2):
+        fleet.crash(agent)
+        fleet.restart(agent)
+        assert arms(fleet, agent) == WIDE["arms"]
+        assert fleet.play(agent, "page", 0.5) in MENU
 
 
 def test_an_arm_is_purged_by_the_document_after_it_was_removed() -> None:

@@ -503,6 +503,7 @@ def test_an_older_journal_that_is_put_back_gives_no_ticket_twice(tmp_path: Path)
         folder, copy = tmp_path / "memory", tmp_path / "copy"
         async with running(folder, "process") as runtime:
             kept = runtime.service.choose(["a"])
+            runtime.shell.settle()
             shutil.copytree(folder, copy)
             lost = [runtime.service.choose(["a"]).ticket for _ in range(10)]
         shutil.rmtree(folder)

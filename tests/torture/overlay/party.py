@@ -149,6 +149,7 @@ class Party:
         ticket, _ = replica.choose(word, None, self.now)
         replica.observe(ticket, 1.0)
         self.nodes[name].sessions.wake(self.bandit.number)
+        self.shells[name].settle()
 
     def _clock(self) -> float:
         return self.now
