@@ -138,8 +138,8 @@ def opened() -> Iterator[Check]:
     with tempfile.TemporaryDirectory(prefix="cb-fuzz-") as folder:
         bandit = only(epoch=1_600_000_000, max_pulls_per_second=1e5, rounds_per_second=5.0)
         config = NodeConfig(
-            bandit.cluster, "shop-1", bandits={bandit.name: bandit}, journal=Path(folder), neighbors={}, listen=HERE, api=HERE,
-            ticket_lifetime=5.0, api_limits=LIMITS,
+            bandit.cluster, "shop-1", journal=Path(folder), neighbors={}, listen=HERE, api=HERE,
+            ticket_lifetime=5.0, api_limits=LIMITS, bandits={bandit.name: bandit},
         )  # fmt: skip
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, daemon=True)
