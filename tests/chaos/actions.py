@@ -13,6 +13,7 @@ from pathlib import Path
 
 from coopbandits.fleet.client import AsyncClient
 from coopbandits.fleet.identity.certs import issue
+from coopbandits.fleet.local.layout import BANDIT
 from coopbandits.fleet.local.members import Member, Members
 from coopbandits.fleet.local.trouble import Dice
 
@@ -221,7 +222,7 @@ async def believers(chaos: Chaos, name: str) -> list[str]:
         for who, health in answers.items()
         if who != name
         and health
-        and (health["links"].get(name) == "up" or health["agents_known"] > most)
+        and (health["links"].get(name) == "up" or health["bandits"][BANDIT]["agents_known"] > most)
     ]
 
 

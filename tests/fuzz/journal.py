@@ -11,24 +11,30 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 from coopbandits.core import InputError
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
-from coopbandits.fleet.process.assemble import open_replica
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.process.declare import open_bandits
 from coopbandits.fleet.storage import records
+from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.storage.replica import Replica
+from tests.fleet.bandits import only
 
 from .target import SCRATCH, Check, Spelling, Target
 
 NOW = 1_790_000_100.0
+BANDIT = only(arms=("a", "b"), epoch=1_790_000_000)
 RAW, EDITS, RECORDS = range(3)
 DURABILITIES = ("process", "power")
 MARK = len(records.encode_mark(1))
-KINDS = (1, 2, 3, 16, 17, 18, 19, 20, 21, 99)
+KINDS = (1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 32, 99)
+NUMBERS = (0, BANDIT.number, 7)
+"""Bandits that records are about: none, the declared one, and an unknown one."""
 
 
 class Good(NamedTuple):
@@ -39,16 +45,26 @@ class Good(NamedTuple):
 
 
 def config(folder: Path, durability: str) -> NodeConfig:
-    cluster = ClusterConfig("shop", 1_790_000_000, ("a", "b"), "flood-ts", reward_range=(0.0, 1.0))
     neighbors = {"shop-2": Address("127.0.0.1", 7401)}
-    return NodeConfig(cluster, "shop-1", journal=folder, durability=durability, neighbors=neighbors)
+    return NodeConfig(
+        BANDIT.cluster, "shop-1", journal=folder, durability=durability, neighbors=neighbors,
+        bandits={BANDIT.name: BANDIT},
+    )  # fmt: skip
 
 
-def open_in(folder: Path, durability: str) -> Replica:
+def opened_on(disk: FileDisk, folder: Path, durability: str) -> Bandits:
+    return open_bandits(config(folder, durability), disk, lambda: NOW, count(12345).__next__)
+
+
+def own(bandits: Bandits) -> Replica:
+    return bandits.replicas[BANDIT.number]
+
+
+def open_in(folder: Path, durability: str) -> Bandits:
     """Open a journal, and release it; the caller only looks at what was read."""
     disk = FileDisk(folder, durability)
     try:
-        return open_replica(config(folder, durability), disk, NOW, 12345, 99)
+        return opened_on(disk, folder, durability)
     finally:
         disk.close()
 
@@ -58,7 +74,7 @@ def good(durability: str) -> Good:
     """Return the journal of an agent with ten rewards, written by the agent itself."""
     folder = Path(tempfile.mkdtemp(dir=SCRATCH))
     disk = FileDisk(folder, durability)
-    replica = open_replica(config(folder, durability), disk, NOW, 12345, 98)
+    replica = own(opened_on(disk, folder, durability))
     whole = len((folder / "journal").read_bytes())
     known = dict.fromkeys((whole - MARK, whole), replica.own_counts.tolist())
     for number in range(10):
@@ -79,7 +95,11 @@ def seeds() -> list[bytes]:
         found += [bytes([RAW, at]) + data, bytes([RAW, at]) + data[:-9]]
         found += [bytes([EDITS, at, op]) + bytes(range(1, 9)) for op in range(5)]
         spelt = b"".join(
-            bytes([KINDS.index(one.kind), 0]) + len(one.body).to_bytes(2, "little") + one.body
+            b"".join(
+                part.to_bytes(2, "little")
+                for part in (KINDS.index(one.kind), NUMBERS.index(one.bandit), len(one.body))
+            )
+            + one.body
             for one in records.read_records(data).records
         )
         found.append(bytes([RECORDS, at]) + spelt)
@@ -110,7 +130,8 @@ def spelt(how: Spelling, marked: bool) -> bytes:
     parts, sequence = [records.encode_file_header(marked=marked)], 1
     while not how.is_over:
         kind = KINDS[how.number(256) % len(KINDS)]
-        parts.append(records.encode_record(sequence, kind, how.piece(how.number(4096))))
+        bandit = NUMBERS[how.number(256) % len(NUMBERS)]
+        parts.append(records.encode_record(sequence, kind, how.piece(how.number(4096)), bandit))
         sequence += 1
     return b"".join((*parts, records.encode_mark(sequence)))
 
@@ -127,37 +148,37 @@ class Opening:
         if mode % 3 == EDITS:
             original = good(durability)
             file = edited(original.data, how)
-            replica = self.try_to_open(file, durability)
-            if replica is not None:
-                require_acknowledged(original, file, replica, durability)
+            bandits = self.try_to_open(file, durability)
+            if bandits is not None:
+                require_acknowledged(original, file, own(bandits), durability)
         elif mode % 3 == RECORDS:
             self.try_to_open(spelt(how, at % 2 == 1), durability)
         else:
             self.try_to_open(data[2:], durability)
 
-    def try_to_open(self, file: bytes, durability: str) -> Replica | None:
+    def try_to_open(self, file: bytes, durability: str) -> Bandits | None:
         """Open a file; if it is refused, it must be there as it was, and nothing else."""
         self.folder.mkdir()
         try:
             (self.folder / "journal").write_bytes(file)
             try:
-                replica = open_in(self.folder, durability)
+                bandits = open_in(self.folder, durability)
             except InputError as error:
                 assert str(error).count("\n") == 0, "more than one sentence"
                 left = {path.name: path.read_bytes() for path in self.folder.iterdir()}
                 assert left.pop("lock") == b""
                 assert left == {"journal": file}, "a refused file was changed"
                 return None
-            self.require_kept(file, replica, durability)
-            return replica
+            self.require_kept(file, bandits, durability)
+            return bandits
         finally:
             shutil.rmtree(self.folder)
 
-    def require_kept(self, file: bytes, replica: Replica, durability: str) -> None:
+    def require_kept(self, file: bytes, bandits: Bandits, durability: str) -> None:
         """What was cut off is kept, and the new file opens to the same state."""
-        if replica.journal.torn:
-            assert (self.folder / "journal.cut").read_bytes() == file[-replica.journal.torn :]
-        again = open_in(self.folder, durability)
+        if torn := bandits.journal.torn:
+            assert (self.folder / "journal.cut").read_bytes() == file[-torn:]
+        replica, again = own(bandits), own(open_in(self.folder, durability))
         assert again.own_counts.tolist() == replica.own_counts.tolist()
         assert again.tickets.open.keys() == replica.tickets.open.keys()
 

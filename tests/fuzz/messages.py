@@ -15,13 +15,12 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.identity.notary import pack
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.protocol.frames import Fields, Stamp
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.proofs import write_proofs
-from tests.torture.schedule import START
+from tests.fleet.bandits import only
 from tests.torture.world import World
 
 from .target import Check, Spelling, Target
@@ -60,11 +59,8 @@ class Listening:
 
     def world(self, policy: str) -> World:
         told = TOLD.get(policy, {})
-        cluster = ClusterConfig(
-            "shop", START - 1000, ("a", "b"), policy, reward_range=(0.0, 1.0), max_agents=20,
-            max_pulls_per_second=10.0, **told,
-        )  # fmt: skip
-        world = World(cluster, nx.path_graph(2))
+        bandit = only(policy, ("a", "b"), max_agents=20, max_pulls_per_second=10.0, **told)
+        world = World(bandit, nx.path_graph(2))
         for agent in world.graph:
             world.pull(agent, agent, 0.5)
         for _ in range(2):
@@ -82,16 +78,15 @@ class Listening:
         self.require_unharmed(world)
 
     def require_unharmed(self, world: World) -> None:
-        node = world.node(VICTIM)
-        assert node.replica.own_counts.sum() == 1, "its own pulls have changed"
+        assert world.replica(VICTIM).own_counts.sum() == 1, "its own pulls have changed"
         assert np.isfinite(world.totals(VICTIM)).all(), "not finite"
-        bound = world.cluster.max_agents * 10.0 * (world.now - world.cluster.epoch + 60)
+        bound = world.cluster.most_agents * 10.0 * (world.now - world.cluster.epoch + 60)
         assert abs(world.totals(VICTIM)).max() <= 1.5 * bound, "beyond what can have happened"
         assert world.pull(VICTIM, 7, 0.5) is not None
         before = world.totals(VICTIM)
         world.crash(VICTIM)
         world.restart(VICTIM)
-        assert world.node(VICTIM).replica.own_counts.sum() == 2
+        assert world.replica(VICTIM).own_counts.sum() == 2
         assert np.allclose(world.totals(VICTIM), before, rtol=1e-9), "a restart changes it"
         for _ in range(2):
             world.step()
@@ -103,9 +98,8 @@ def said(world: World, how: Spelling) -> list[bytes]:
     if op == 0:
         return [how.piece(how.number(300))]
     liar = world.node(LIAR)
-    stamp = Stamp(
-        2, world.cluster.epoch, liar.replica.rounds + how.number(4), liar.settings.incarnation
-    )
+    round_ = world.replica(LIAR).rounds + how.number(4)
+    stamp = Stamp(2, world.cluster.epoch, round_, liar.settings.incarnation, world.bandit.number)
     if op == 1:
         values: Vector | None = np.array([value(how) for _ in range(how.number(60))])
     else:
@@ -121,7 +115,8 @@ def said(world: World, how: Spelling) -> list[bytes]:
 
 def signed(liar: Node, values: Vector | None) -> Fields | None:
     """Return the liar's proofs of all that is told, where entries are proven."""
-    entries = liar.gossip.entries
+    (gossip,) = liar.gossips
+    entries = gossip.entries
     if entries is None or values is None:
         return None
     try:
@@ -134,7 +129,7 @@ def signed(liar: Node, values: Vector | None) -> Fields | None:
 
 
 def honest(world: World) -> Vector | None:
-    found = world.node(LIAR).replica.agent.outgoing(VICTIM)
+    found = world.replica(LIAR).agent.outgoing(VICTIM)
     return None if found is None else found.copy()
 
 

@@ -23,6 +23,7 @@ from coopbandits.fleet.client import AsyncClient
 from coopbandits.fleet.local import members
 from coopbandits.fleet.local.audit import Verdict
 from coopbandits.fleet.local.ending import Ending
+from coopbandits.fleet.local.layout import BANDIT
 from coopbandits.fleet.local.members import FleetError
 from coopbandits.fleet.local.playing import perform, play, settle
 from coopbandits.fleet.local.settings import Settings, make_settings
@@ -163,7 +164,7 @@ def test_twelve_agents_with_a_ledger_count_every_reward_once(tmp_path: Path) -> 
         yield
         for address in addresses:
             async with AsyncClient(address) as client:
-                moving.append((await client.health())["moving"])
+                moving.append((await client.health())["bandits"][BANDIT]["moving"])
 
     outcome = play(settings, tmp_path / "fleet", beside=beside)
     assert outcome.holds, outcome.text
