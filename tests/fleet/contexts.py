@@ -1,4 +1,4 @@
-"""A cluster whose applications tell of their requests."""
+"""A bandit whose applications tell of their requests."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import Any
 import networkx as nx
 
 from coopbandits.core.draws import word_at
-from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config import BanditConfig
 from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
+
+from .bandits import only
 
 ARMS = ("a", "b")
 FEATURES = read_features("features", {"hour": [0, 24], "country": ["PT", "ES"]})
 EXACT = ["flooded-totals*lin-ts:disjoint=true", "tree-sums*lin-ucb:disjoint=true,scale=0.3"]
 
 
-def cluster(policy: str, **more: Any) -> ClusterConfig:
-    told: dict[str, Any] = {"reward_range": (0.0, 1.0), "features": FEATURES, **more}
-    return ClusterConfig("test", 1_790_000_000, ARMS, policy, **told)
+def told(policy: str, **more: Any) -> BanditConfig:
+    """Return a bandit whose applications tell of requests."""
+    return only(policy, ARMS, **({"epoch": 1_790_000_000, "features": FEATURES} | more))
 
 
 def asked(number: int) -> dict[str, float | str]:
@@ -35,11 +37,11 @@ def paid(context: dict[str, Any], arm: str) -> float:
 
 def serve(world: World, agent: int) -> ServedBandit:
     words = (word_at(agent + 1, number) for number in count(world.starts * 10_000))
-    return ServedBandit(world.config(agent), world.node(agent), words.__next__)
+    return world.served(agent, words.__next__)
 
 
 def alone(disk: MemoryDisk, features: Any = FEATURES, policy: str = EXACT[0]) -> ServedBandit:
-    world = World(cluster(policy, features=features), nx.empty_graph(1))
+    world = World(told(policy, features=features), nx.empty_graph(1))
     world.disks[0] = disk
     world.restart(0)
     return serve(world, 0)

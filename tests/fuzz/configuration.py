@@ -22,16 +22,20 @@ WHOLE = """\
 [cluster]
 name = "shop"
 epoch = 2026-01-31T12:00:00Z
-arms = ["red", "green"]
+rounds_per_second = 20
+max_pulls_per_second = 100.0
+max_agents = 50
+signatures_per_second = 5
+
+[bandits.button]
+number = 7
+arms = ["red", { name = "green", id = "lime", minimum_share = 0.1 }]
 policy = "POLICY"
 reward_range = [0.0, 1.0]
 sigma = 0.5
 TOLD
-rounds_per_second = 20
-max_pulls_per_second = 100.0
-max_agents = 50
-signed = false
-signatures_per_second = 5
+max_pulls_per_second = 50.0
+pinned = "red"
 
 [node]
 id = "shop-1"
@@ -74,7 +78,9 @@ def seeds() -> list[bytes]:
         WHOLE.replace("POLICY", policy).replace("TOLD", told).encode()
         for policy, told in policies.items()
     ]
-    small = "[cluster]\nname='a'\nepoch=2026-01-31T12:00:00Z\narms=['a','b']\nsigma=1.0\n"
+    small = (
+        "[cluster]\nname='a'\nepoch=2026-01-31T12:00:00Z\n[bandits.b]\narms=['a','b']\nsigma=1.0\n"
+    )
     return [*found, f"{small}[node]\nid='a'\nlisten='127.0.0.1:0'\njournal='j'".encode()]
 
 
@@ -100,10 +106,11 @@ class Reading:
 
 def require_useful(config: NodeConfig) -> None:
     """Ask all that an agent asks before it starts."""
-    assert config.cluster.mode in ("robust", "synchronous")
     assert config.cluster.hash
     assert explain(replace(config, tls=None), NOW)
-    make_agent(config.cluster, {"word": 1, "number": 1}, [], {}, len(config.cluster.arms))
+    for bandit in config.bandits.values():
+        assert bandit.mode in ("robust", "synchronous")
+        make_agent(bandit, {"word": 1, "number": 1}, [], {}, len(bandit.arms))
 
 
 @contextmanager

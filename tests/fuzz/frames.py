@@ -16,13 +16,15 @@ from .target import Check, Target
 
 MOST = 3 * frames.MAX_BODY
 STAMP = Stamp(3, 1_790_000_000, 7, 1_790_000_001)
-HELLO = frames.Hello("shop-1", "shop", "0f" * 16, 2, memory=5, heard=(1, 2, 3))
+HELLO = frames.Hello("shop-1", "shop", "0f" * 16)
+GREETING = frames.Greeting("button", "0f" * 8, bytes(24), 5, (1, 2, 3), 2)
 
 
 def seeds() -> list[bytes]:
     signed = frames.Fields(b"proof" * 4, b"certificate")
     found = [
         frames.encode_hello(STAMP, HELLO),
+        frames.encode_greeting(STAMP, GREETING),
         frames.encode_bye(STAMP, "no"),
         frames.encode_beat(STAMP),
         frames.encode_data(STAMP, np.arange(6.0)),

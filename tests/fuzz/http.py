@@ -15,10 +15,11 @@ from pathlib import Path
 
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.api import ApiServer
-from coopbandits.fleet.config import ApiLimits, ClusterConfig, NodeConfig
+from coopbandits.fleet.config import ApiLimits, NodeConfig
 from coopbandits.fleet.process.main import make_api, make_runtime
 from coopbandits.fleet.process.runtime import Runtime
 
+from ..fleet.bandits import only
 from .target import Check, Target
 
 HERE = Address("127.0.0.1", 0)
@@ -135,13 +136,14 @@ def require_answers(answers: bytes, data: bytes) -> None:
 def opened() -> Iterator[Check]:
     """Run an agent in a thread of its own."""
     with tempfile.TemporaryDirectory(prefix="cb-fuzz-") as folder:
-        cluster = ClusterConfig(
-            "shop", 1_600_000_000, ("red", "green"), "flood-ts", reward_range=(0.0, 1.0),
-            max_pulls_per_second=1e5, rounds_per_second=5.0,
-        )  # fmt: skip
+        bandit = only(
+            epoch=1_600_000_000,
+            max_pulls_per_second=1e5,
+            rounds_per_second=5.0,
+        )
         config = NodeConfig(
-            cluster, "shop-1", journal=Path(folder), neighbors={}, listen=HERE, api=HERE,
-            ticket_lifetime=5.0, api_limits=LIMITS,
+            bandit.cluster, "shop-1", journal=Path(folder), neighbors={}, listen=HERE, api=HERE,
+            ticket_lifetime=5.0, api_limits=LIMITS, bandits={bandit.name: bandit},
         )  # fmt: skip
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, daemon=True)

@@ -11,24 +11,29 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 from coopbandits.core import InputError
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
-from coopbandits.fleet.process.assemble import open_replica
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.process.declare import open_bandits
 from coopbandits.fleet.storage import records
-from coopbandits.fleet.storage.disk import FileDisk
+from coopbandits.fleet.storage.disk import Disk, FileDisk
+from coopbandits.fleet.storage.events import KINDS as EVENTS
 from coopbandits.fleet.storage.replica import Replica
 
+from ..fleet.bandits import only
 from .target import SCRATCH, Check, Spelling, Target
 
 NOW = 1_790_000_100.0
 RAW, EDITS, RECORDS = range(3)
 DURABILITIES = ("process", "power")
 MARK = len(records.encode_mark(1))
-KINDS = (1, 2, 3, 16, 17, 18, 19, 20, 21, 99)
+KINDS = (1, 2, 3, *EVENTS.values(), 99)
+BANDIT = only(epoch=1_790_000_000)
+NUMBERS = (0, BANDIT.number, 7)
 
 
 class Good(NamedTuple):
@@ -39,16 +44,27 @@ class Good(NamedTuple):
 
 
 def config(folder: Path, durability: str) -> NodeConfig:
-    cluster = ClusterConfig("shop", 1_790_000_000, ("a", "b"), "flood-ts", reward_range=(0.0, 1.0))
-    neighbors = {"shop-2": Address("127.0.0.1", 7401)}
-    return NodeConfig(cluster, "shop-1", journal=folder, durability=durability, neighbors=neighbors)
+    return NodeConfig(
+        BANDIT.cluster,
+        "shop-1",
+        journal=folder,
+        durability=durability,
+        neighbors={"shop-2": Address("127.0.0.1", 7401)},
+        bandits={BANDIT.name: BANDIT},
+    )
+
+
+def opened_on(disk: Disk, folder: Path, durability: str) -> Replica:
+    words = count(12345)
+    found = open_bandits(config(folder, durability), disk, lambda: NOW, words.__next__)
+    return found.replicas[BANDIT.number]
 
 
 def open_in(folder: Path, durability: str) -> Replica:
     """Open a journal, and release it; the caller only looks at what was read."""
     disk = FileDisk(folder, durability)
     try:
-        return open_replica(config(folder, durability), disk, NOW, 12345, 99)
+        return opened_on(disk, folder, durability)
     finally:
         disk.close()
 
@@ -58,7 +74,7 @@ def good(durability: str) -> Good:
     """Return the journal of an agent with ten rewards, written by the agent itself."""
     folder = Path(tempfile.mkdtemp(dir=SCRATCH))
     disk = FileDisk(folder, durability)
-    replica = open_replica(config(folder, durability), disk, NOW, 12345, 98)
+    replica = opened_on(disk, folder, durability)
     whole = len((folder / "journal").read_bytes())
     known = dict.fromkeys((whole - MARK, whole), replica.own_counts.tolist())
     for number in range(10):
@@ -79,7 +95,9 @@ def seeds() -> list[bytes]:
         found += [bytes([RAW, at]) + data, bytes([RAW, at]) + data[:-9]]
         found += [bytes([EDITS, at, op]) + bytes(range(1, 9)) for op in range(5)]
         spelt = b"".join(
-            bytes([KINDS.index(one.kind), 0]) + len(one.body).to_bytes(2, "little") + one.body
+            bytes([KINDS.index(one.kind), 0, NUMBERS.index(one.bandit), 0])
+            + len(one.body).to_bytes(2, "little")
+            + one.body
             for one in records.read_records(data).records
         )
         found.append(bytes([RECORDS, at]) + spelt)
@@ -110,7 +128,8 @@ def spelt(how: Spelling, marked: bool) -> bytes:
     parts, sequence = [records.encode_file_header(marked=marked)], 1
     while not how.is_over:
         kind = KINDS[how.number(256) % len(KINDS)]
-        parts.append(records.encode_record(sequence, kind, how.piece(how.number(4096))))
+        number = NUMBERS[how.number(256) % len(NUMBERS)]
+        parts.append(records.encode_record(sequence, kind, how.piece(how.number(4096)), number))
         sequence += 1
     return b"".join((*parts, records.encode_mark(sequence)))
 

@@ -15,15 +15,15 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.identity.notary import pack
 from coopbandits.fleet.protocol import frames
+from coopbandits.fleet.protocol.arms import ArmNotary
 from coopbandits.fleet.protocol.frames import Fields, Stamp
-from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.proofs import write_proofs
-from tests.torture.schedule import START
+from coopbandits.fleet.protocol.sessions import Session
 from tests.torture.world import World
 
+from ..fleet.bandits import only
 from .target import Check, Spelling, Target
 
 VICTIM, LIAR = 0, 1
@@ -60,11 +60,8 @@ class Listening:
 
     def world(self, policy: str) -> World:
         told = TOLD.get(policy, {})
-        cluster = ClusterConfig(
-            "shop", START - 1000, ("a", "b"), policy, reward_range=(0.0, 1.0), max_agents=20,
-            max_pulls_per_second=10.0, **told,
-        )  # fmt: skip
-        world = World(cluster, nx.path_graph(2))
+        bandit = only(policy, max_agents=20, max_pulls_per_second=10.0, **told)
+        world = World(bandit, nx.path_graph(2))
         for agent in world.graph:
             world.pull(agent, agent, 0.5)
         for _ in range(2):
@@ -82,16 +79,15 @@ class Listening:
         self.require_unharmed(world)
 
     def require_unharmed(self, world: World) -> None:
-        node = world.node(VICTIM)
-        assert node.replica.own_counts.sum() == 1, "its own pulls have changed"
+        assert world.replica(VICTIM).own_counts.sum() == 1, "its own pulls have changed"
         assert np.isfinite(world.totals(VICTIM)).all(), "not finite"
-        bound = world.cluster.max_agents * 10.0 * (world.now - world.cluster.epoch + 60)
+        bound = world.cluster.most_agents * 10.0 * (world.now - world.cluster.epoch + 60)
         assert abs(world.totals(VICTIM)).max() <= 1.5 * bound, "beyond what can have happened"
         assert world.pull(VICTIM, 7, 0.5) is not None
         before = world.totals(VICTIM)
         world.crash(VICTIM)
         world.restart(VICTIM)
-        assert world.node(VICTIM).replica.own_counts.sum() == 2
+        assert world.replica(VICTIM).own_counts.sum() == 2
         assert np.allclose(world.totals(VICTIM), before, rtol=1e-9), "a restart changes it"
         for _ in range(2):
             world.step()
@@ -102,10 +98,9 @@ def said(world: World, how: Spelling) -> list[bytes]:
     op = how.number(1 << 16) % 4
     if op == 0:
         return [how.piece(how.number(300))]
-    liar = world.node(LIAR)
-    stamp = Stamp(
-        2, world.cluster.epoch, liar.replica.rounds + how.number(4), liar.settings.incarnation
-    )
+    session, start = world.session(LIAR), world.node(LIAR).settings.incarnation
+    round_ = session.replica.rounds + how.number(4)
+    stamp = Stamp(2, world.cluster.epoch, round_, start, session.bandit.number)
     if op == 1:
         values: Vector | None = np.array([value(how) for _ in range(how.number(60))])
     else:
@@ -116,25 +111,28 @@ def said(world: World, how: Spelling) -> list[bytes]:
     if op == 3:
         fields = Fields(how.piece(how.number(200)), how.piece(how.number(200)))
         return [frames.encode_data(stamp, values, fields)]
-    return [frames.encode_data(stamp, values, signed(liar, values))]
+    return [frames.encode_data(stamp, values, signed(session, values))]
 
 
-def signed(liar: Node, values: Vector | None) -> Fields | None:
+def signed(session: Session, values: Vector | None) -> Fields | None:
     """Return the liar's proofs of all that is told, where entries are proven."""
-    entries = liar.gossip.entries
+    entries = session.gossip.entries
     if entries is None or values is None:
         return None
     try:
         rows = entries.machine.rows(values)
     except InputError:
         return None
-    by = entries.notary
+    notary = entries.notary
+    assert isinstance(notary, ArmNotary)
+    form = notary.form
+    by = ArmNotary(notary.notary, lambda entry, left: form(entry, left) or entry)
     certificates = pack([author.certificate for author in by.authors.values()])
     return write_proofs([by.sign(row.tobytes()) for row in rows], certificates)
 
 
 def honest(world: World) -> Vector | None:
-    found = world.node(LIAR).replica.agent.outgoing(VICTIM)
+    found = world.replica(LIAR).agent.outgoing(VICTIM)
     return None if found is None else found.copy()
 
 
