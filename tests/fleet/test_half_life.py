@@ -154,10 +154,10 @@ def test_an_agent_a_day_ahead_is_not_believed_and_harms_nobody(
     fleet.play()
     fleet.settle()
     fleet.ahead[0] = 24 * HOUR
-    for _ in range(2):  # a beat notices, and the next round goes by that clock
-        fleet.step()
+    fleet.step()  # a beat notices it
     known = fleet.totals(3)
-    for _ in range(20):
+    fleet.step()  # and from this round on it goes by that clock
+    for _ in range(19):
         fleet.pull(0, next(fleet.words) << 40, 1.0)
         fleet.step()
     assert fleet.node(1).refusals["impossible"] > 0
