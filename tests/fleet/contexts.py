@@ -23,7 +23,8 @@ EXACT = ["flooded-totals*lin-ts:disjoint=true", "tree-sums*lin-ucb:disjoint=true
 
 def told(policy: str, **more: Any) -> BanditConfig:
     """Return a bandit whose applications tell of requests."""
-    return only(policy, ARMS, **({"epoch": 1_790_000_000, "features": FEATURES} | more))
+    more.setdefault("features", FEATURES)
+    return only(policy, ARMS, epoch=1_790_000_000, **more)
 
 
 def asked(number: int) -> dict[str, float | str]:
