@@ -1,4 +1,4 @@
-"""A cluster whose applications tell of their requests."""
+"""A bandit whose applications tell of their requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import networkx as nx
 
 from coopbandits.core.draws import word_at
-from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.config import BanditConfig
 from coopbandits.fleet.config.features import read_features
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.service.bandit import ServedBandit
@@ -22,7 +22,8 @@ FEATURES = read_features("features", {"hour": [0, 24], "country": ["PT", "ES"]})
 EXACT = ["flooded-totals*lin-ts:disjoint=true", "tree-sums*lin-ucb:disjoint=true,scale=0.3"]
 
 
-def cluster(policy: str, **more: Any) -> BanditConfig:
+def told(policy: str, **more: Any) -> BanditConfig:
+    """Return a bandit whose applications tell of requests."""
     return only(policy, ARMS, **{"epoch": 1_790_000_000, "features": FEATURES, **more})
 
 
@@ -45,7 +46,7 @@ def serve(world: World, agent: int) -> ServedBandit:
 
 
 def agent_alone(disk: MemoryDisk, features: Any = FEATURES, policy: str = EXACT[0]) -> ServedAgent:
-    world = World(cluster(policy, features=features), nx.empty_graph(1))
+    world = World(told(policy, features=features), nx.empty_graph(1))
     world.disks[0] = disk
     world.restart(0)
     return agent_of(world, 0)

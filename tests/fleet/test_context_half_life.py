@@ -20,7 +20,7 @@ from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
 
-from .contexts import ARMS, EXACT, asked, cluster, paid
+from .contexts import ARMS, EXACT, asked, paid, told
 
 HOUR, YEAR = 3600.0, 365 * 86400.0
 COLUMNS = 4
@@ -36,7 +36,7 @@ class Fleet(World):
         self.pulls: list[tuple[int, Any, int, float, int]] = []
         self.waiting: list[tuple[int, str, str, Any, float]] = []
         self.words = (word_at(7, number) for number in count())
-        super().__init__(cluster(policy, half_life=2 * HOUR), nx.path_graph(size))
+        super().__init__(told(policy, half_life=2 * HOUR), nx.path_graph(size))
         self.settle(80)  # trees grow
 
     def restart(self, agent: int, neighbors: Any = None) -> None:
@@ -44,18 +44,18 @@ class Fleet(World):
         super().restart(agent, neighbors)
         self.node(agent).clock = lambda: self.now + self.ahead[agent]
 
-    def service(self, agent: int) -> ServedBandit:
-        return ServedBandit(self.config(agent), self.node(agent), self.words.__next__)
+    def of(self, agent: int) -> ServedBandit:
+        return self.served(agent, self.words.__next__)
 
     def machine(self, agent: int) -> Any:
-        return self.node(agent).replica.agent.machine  # type: ignore[attr-defined]  # has parts
+        return self.replica(agent).agent.machine  # type: ignore[attr-defined]  # has parts
 
     def play(self, rounds: int = 20, *, switched: bool = False, late: bool = False) -> None:
         """Choose and hand in rewards; those of the last round wait where they are late."""
         for number in range(rounds):
             for agent in self.graph:
                 context = asked(number + agent)
-                ticket, arm = self.service(agent).choose(context=context)
+                ticket, arm = self.of(agent).choose(context=context)
                 reward = 1.1 - paid(context, arm) if switched else paid(context, arm)
                 self.waiting.append((agent, ticket, arm, context, reward))
             if not (late and number == rounds - 1):
@@ -64,9 +64,9 @@ class Fleet(World):
 
     def hand_in(self) -> None:
         for agent, ticket, arm, context, reward in self.waiting:
-            columns = self.cluster.encoder.columns(context)
+            columns = self.bandit.encoder.columns(context)
             self.pulls.append((agent, columns, ARMS.index(arm), reward, self.tick_of(agent)))
-            self.service(agent).observe(ticket, reward)
+            self.of(agent).observe(ticket, reward)
         self.waiting = []
 
     def settle(self, rounds: int = 40) -> None:
@@ -88,7 +88,7 @@ class Fleet(World):
         return total
 
     def known(self, agent: int) -> Any:
-        found = self.node(agent).replica.agent.estimate()
+        found = self.replica(agent).agent.estimate()
         return np.column_stack([found.sums, found.extra.outer, found.counts])
 
     def check(self, *agents: int) -> None:
@@ -97,7 +97,7 @@ class Fleet(World):
             np.testing.assert_allclose(self.known(agent), want, rtol=1e-9, atol=1e-9)
 
     def best(self, agent: int, country: str) -> str:
-        arms = self.service(agent).arms({"country": country, "hour": 12})
+        arms = self.of(agent).arms({"country": country, "hour": 12})
         return max(arms, key=lambda arm: arm.mean or 0.0).arm
 
     def refusals(self) -> int:
@@ -138,7 +138,7 @@ def test_what_switched_is_learned_since_the_old_is_forgotten(policy: str) -> Non
     fleet.check()
     for agent in fleet.graph:
         assert (fleet.best(agent, "PT"), fleet.best(agent, "ES")) == ("b", "a")
-    said = fleet.service(0).recommendation()
+    said = fleet.of(0).recommendation()
     assert said.lead is None
     assert "how sure that is cannot be stated, since" in said.sentence
 
@@ -197,29 +197,31 @@ def test_agents_that_declare_other_features_refuse_each_other_until_all_do() -> 
     fleet = Fleet(EXACT[0], size=2)
     fleet.play()
     fleet.settle()
-    known, before = fleet.known(0), fleet.cluster
+    known = fleet.known(0)
     fleet.crash(1)
     more = read_features("features", {"hour": [0, 24], "country": ["PT", "ES", "FR"]})
-    fleet.cluster = replace(before, features=more)
-    with pytest.raises(InputError, match="its features"):
+    other = replace(fleet.bandit, features=more)
+    fleet.declared[1] = {other.name: other}
+    with pytest.raises(InputError, match=r"\[bandits\.only\] features is"):
         fleet.restart(1)
     fleet.disks[1] = MemoryDisk()
     fleet.restart(1)
     fleet.settle()
-    (peer,) = fleet.node(0).peers.values()
+    (peer,) = fleet.session(0).peers.values()
     assert not peer.met
-    assert "configuration" in peer.reason
+    assert "other settings of bandit only" in peer.reason
     np.testing.assert_allclose(fleet.known(0), known, rtol=0.01)
-    assert fleet.service(1).choose(context={"hour": 1, "country": "FR"}).arm in ARMS
+    assert fleet.of(1).choose(context={"hour": 1, "country": "FR"}).arm in ARMS
     fleet.crash(0)
+    fleet.declared[0] = fleet.declared[1]
     fleet.disks[0] = MemoryDisk()
     fleet.restart(0)
     fleet.settle()
-    assert all(peer.met for peer in fleet.node(0).peers.values())
-    choice = fleet.service(0).choose(context={"hour": 1, "country": "FR"})
-    fleet.service(0).observe(choice.ticket, 1.0)
+    assert all(peer.met for peer in fleet.session(0).peers.values())
+    choice = fleet.of(0).choose(context={"hour": 1, "country": "FR"})
+    fleet.of(0).observe(choice.ticket, 1.0)
     fleet.settle()
-    assert sum(arm.pulls for arm in fleet.service(1).arms()) == pytest.approx(1.0, rel=0.01)
+    assert sum(arm.pulls for arm in fleet.of(1).arms()) == pytest.approx(1.0, rel=0.01)
 
 
 EXTREMES = [0.0, -1.0, 1.0, 1e3, -1e3, 1e300, -1e300, 5e-324, float("inf"), float("nan"), 2.0**53]
@@ -252,26 +254,26 @@ def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
 ) -> None:
     """A neighbour that knows the form says anything: it is refused, or it does no more than lie."""
     fleet = towns[policy]
-    node, agent = fleet.node(0), fleet.replica(0).agent
+    replica, claims = fleet.replica(0), fleet.session(0).gossip.claims
     message = fleet.replica(1).agent.outgoing(0)
     assert message is not None
     message = message.copy()
     for at, value, scaled in spoils:
         place = at % message.size
         message[place] = float(message[place]) * value if scaled else value
-    probe = node.replica._fresh_agent(node.replica.neighbors)
-    probe.restore_state(agent.export_state())
-    before, (sender,) = probe.export_state(), node.replica.neighbors
+    probe = replica._fresh_agent(replica.neighbors)
+    probe.restore_state(replica.agent.export_state())
+    before, (sender,) = probe.export_state(), replica.neighbors
     try:
-        probe.check_claims(message, node.settings.claims, fleet.now)
-        probe.pass_time(node.settings.claims.ticks(fleet.now))  # type: ignore[attr-defined]  # it has that here
+        probe.check_claims(message, claims, fleet.now)
+        probe.pass_time(claims.ticks(fleet.now))  # type: ignore[attr-defined]  # it has that here
         probe.receive({sender: message})
     except InputError as refused:
         assert "\n" not in str(refused)
         assert probe.export_state() == before
         return
     for country in ("PT", "ES"):
-        x = fleet.cluster.encoder.columns({"country": country, "hour": 24})
+        x = fleet.bandit.encoder.columns({"country": country, "hour": 24})
         means, deviations = probe.outlook(x)  # type: ignore[attr-defined]  # it has that here
         assert (np.isfinite(means) & (abs(means) < 10.0)).all()
         assert (np.isfinite(deviations) & (deviations >= 0.0)).all()

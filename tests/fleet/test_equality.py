@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain, count
 from pathlib import Path
 
 import networkx as nx
@@ -12,10 +13,11 @@ from numpy.typing import NDArray
 
 from coopbandits.core import Policy, parse_policy
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import ClusterConfig, NodeConfig
-from coopbandits.fleet.process.assemble import make_node, open_replica
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.process.declare import make_node, open_bandits
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
+from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport.memory import MemoryNetwork
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit, Problem, reward_from_variate
@@ -33,6 +35,8 @@ from coopbandits.sim.tapes import (
 )
 from tests.torture.process import name, number
 from tests.torture.schedule import START
+
+from .bandits import only
 
 pytestmark = pytest.mark.plays
 
@@ -57,19 +61,27 @@ def problem_for(policy: Policy) -> Problem:
 
 def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[Node]:
     needs = policy.needs
-    cluster = ClusterConfig(
-        "test", 0, tuple("abcd"), policy.spelling, sigma=1.0, rounds_per_second=1e9,
+    bandit = only(
+        policy.spelling, tuple("abcd"), sigma=1.0, epoch=0, rounds_per_second=1e9,
         num_agents=network.num_agents if "num_agents" in needs else None,
         lambda_bound=network.lambda2 if "lambda_bound" in needs else None,
     )  # fmt: skip
     wires, nodes = MemoryNetwork(), []
     for i, identity_word in enumerate(identity_words(SEED, 0, network.num_agents)):
         others = {name(j): Address("127.0.0.1", 1) for j in sorted(graph.neighbors(i))}
-        config = NodeConfig(cluster, name(i), Path("unused"), others)
-        replica = open_replica(config, MemoryDisk(), 0.0, identity_word, i, number)
+        config = NodeConfig(
+            bandit.cluster, name(i), Path("unused"), others, bandits={bandit.name: bandit}
+        )
+        words = chain([identity_word], count(i + 1))
+        bandits = open_bandits(config, MemoryDisk(), lambda: 0.0, words.__next__, number)
         wire = wires.transport(name(i), others)
-        nodes.append(make_node(config, replica, wire, lambda: START, number))
+        nodes.append(make_node(config, bandits, wire, lambda: START, number))
     return nodes
+
+
+def replica_of(node: Node) -> Replica:
+    (found,) = node.bandits.replicas.values()
+    return found
 
 
 def tapes(problem: Problem, size: int) -> tuple[NDArray[np.float64], list[list[int]]]:
@@ -85,18 +97,20 @@ async def play_fleet(problem: Problem, nodes: list[Node]) -> Arms:
     rewards, decisions = tapes(problem, size)
     form = problem.kernel_form()
     arms = np.zeros((size, HORIZON), dtype=np.int64)
+    replicas = [replica_of(node) for node in nodes]
     for node in nodes:
         await node.transport.start(node)
-    while not all(peer.met for node in nodes for peer in node.peers.values()):
+    sessions = [session for node in nodes for session in node.sessions.sessions.values()]
+    while not all(peer.met for session in sessions for peer in session.peers.values()):
         await asyncio.sleep(0)
     for t in range(HORIZON):
-        for i, node in enumerate(nodes):
-            ticket, arms[i, t] = node.replica.choose(decisions[i][t], None, START)
+        for i, replica in enumerate(replicas):
+            ticket, arms[i, t] = replica.choose(decisions[i][t], None, START)
             paid = reward_from_variate(form.kind, form.table, arms[i, t], rewards[i, t])
-            node.replica.observe(ticket, float(paid))
+            replica.observe(ticket, float(paid))
         for node in nodes:
             node.tick()
-        while min(node.replica.rounds for node in nodes) <= t:
+        while min(replica.rounds for replica in replicas) <= t:
             await asyncio.sleep(0)
     for node in nodes:
         await node.transport.stop()
@@ -139,5 +153,5 @@ def test_the_fleet_is_the_simulation(policy: str, graph: str) -> None:
         problem, network, [chosen], HORIZON, runs=1, seed=SEED, engine="reference", keep="arms"
     )
     np.testing.assert_array_equal(arms, result.arms.values[0, 0])
-    states = [node.replica.agent.export_state()["aggregation"] for node in nodes]
+    states = [replica_of(node).agent.export_state()["aggregation"] for node in nodes]
     assert states == states_of_simulation(network, chosen, arms), "the same floats"

@@ -18,14 +18,14 @@ from coopbandits.core.aggregate.ticks import DISCOUNT, SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.local.layout import Place, prepared, write_configs
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.settings import make_settings
-from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.service.bandits import residual
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
+
+from .bandits import only
 
 HOUR = 3600.0
 EXACT = ("flood-ts", "tree-ts")
@@ -41,14 +41,10 @@ class Fleet(World):
     """A path of agents that forget half in two hours, with clocks that may differ."""
 
     def __init__(self, policy: str, size: int = 4) -> None:
-        cluster = ClusterConfig(
-            "test", 1_799_000_000, ("a", "b"), policy, reward_range=(0.0, 1.0),
-            half_life=2 * HOUR,
-        )  # fmt: skip
         self.ahead = dict.fromkeys(range(size), 0.0)
         self.pulls: list[tuple[int, float, int]] = []
         self.words = count(1)
-        super().__init__(cluster, nx.path_graph(size))
+        super().__init__(only(policy, epoch=1_799_000_000, half_life=2 * HOUR), nx.path_graph(size))
         for _ in range(80):
             self.step()
 
@@ -58,7 +54,7 @@ class Fleet(World):
         self.node(agent).clock = lambda: self.now + self.ahead[agent]
 
     def machine(self, agent: int) -> Any:
-        return self.node(agent).replica.agent.machine  # type: ignore[attr-defined]  # has parts
+        return self.replica(agent).agent.machine  # type: ignore[attr-defined]  # has parts
 
     def play(self, rounds: int = 40) -> None:
         for _ in range(rounds):
@@ -97,7 +93,7 @@ class Fleet(World):
 
     def clocks(self) -> list[int]:
         """Return how far every agent's clock is from the right time, in ticks."""
-        right = int((self.now - self.cluster.epoch) // self.cluster.tick)
+        right = int((self.now - self.cluster.epoch) // self.bandit.tick)
         return [self.clock(agent) - right for agent in self.graph]
 
 
@@ -145,7 +141,7 @@ def test_clocks_that_differ_by_minutes_are_one_clock(policy: str) -> None:
         fleet.now += 600.0
     fleet.settle()
     fleet.check()
-    assert max(fleet.clocks()) <= 300 / fleet.cluster.tick + 1
+    assert max(fleet.clocks()) <= 300 / fleet.bandit.tick + 1
     assert not any(node.refusals["impossible"] for node in map(fleet.node, fleet.graph))
 
 
@@ -158,9 +154,10 @@ def test_an_agent_a_day_ahead_is_not_believed_and_harms_nobody(
     fleet.play()
     fleet.settle()
     fleet.ahead[0] = 24 * HOUR
-    fleet.step()  # it goes by that clock from now on
+    fleet.step()  # a beat notices it
     known = fleet.totals(3)
-    for _ in range(20):
+    fleet.step()  # and from this round on it goes by that clock
+    for _ in range(19):
         fleet.pull(0, next(fleet.words) << 40, 1.0)
         fleet.step()
     assert fleet.node(1).refusals["impossible"] > 0
@@ -252,7 +249,7 @@ def test_what_applications_see_is_what_counts_now() -> None:
     fleet.play()
     fleet.now += 2 * HOUR
     fleet.settle()
-    service = ServedBandit(fleet.config(0), fleet.node(0), count(1).__next__)
+    service = fleet.served(0, count(1).__next__)
     arms = service.arms()
     assert sum(arm.pulls for arm in arms) == pytest.approx(40, rel=1e-2), "of 80"
     assert sum(arm.own_pulls for arm in arms) == 40, "own pulls are those ever made"
@@ -304,6 +301,6 @@ def test_a_journal_belongs_to_one_half_life() -> None:
     fleet = Fleet("flood-ts", size=2)
     fleet.crash(1)
     for other in (None, HOUR):
-        fleet.cluster = replace(fleet.cluster, half_life=other)
+        fleet.declared[1] = {"only": replace(fleet.bandit, half_life=other)}
         with pytest.raises(InputError, match=r"half_life.* 7200\.0"):
             fleet.restart(1)

@@ -8,19 +8,17 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coopbandits.fleet.config import ClusterConfig
-from coopbandits.fleet.service.bandit import ServedBandit
 from tests.torture.world import World
+
+from .bandits import only
 
 ROUNDS = 100
 
 
 def played(policy: str, means: list[list[float]], sigma: float | None = None) -> World:
     """A path of four agents, one of which dies and comes back, at sites with such means."""
-    cluster = ClusterConfig(
-        "test", 1_790_000_000, ("a", "b"), policy, reward_range=(0.0, 1.0), sigma=sigma
-    )
-    world, words = World(cluster, nx.path_graph(4)), count(1)
+    bandit = only(policy, reward_range=(0.0, 1.0), sigma=sigma)
+    world, words = World(bandit, nx.path_graph(4)), count(1)
     for number in range(ROUNDS):
         if number == 40:
             world.crash(1)
@@ -28,13 +26,8 @@ def played(policy: str, means: list[list[float]], sigma: float | None = None) ->
             world.restart(1)
         for agent in range(4):
             if world.nodes[agent] is not None:
-                node = world.node(agent)
-                ticket, arm = node.replica.choose(next(words) * 0x9E3779B97F4A7C15 % 2**64, None,
-                                                  world.now)  # fmt: skip
-                reward = means[agent][arm] + 0.02 * (-1) ** number
-                node.replica.observe(ticket, reward)
-                world.acknowledged[arm] += reward
-                world.acknowledged[2 + arm] += 1.0
+                site = [mean + 0.02 * (-1) ** number for mean in means[agent]]
+                world.pull(agent, next(words) * 0x9E3779B97F4A7C15 % 2**64, site.__getitem__)
         world.step()
     return world
 
@@ -62,23 +55,21 @@ def test_lazy_agents_know_nearly_everything(policy: str) -> None:
 @pytest.mark.parametrize("policy", ["flood-ts:spread=estimate", "tree-ts:spread=estimate"])
 def test_sites_that_differ_find_their_own_options(policy: str) -> None:
     world = played(policy, APART, sigma=0.1)
-    services = [
-        ServedBandit(world.config(agent), world.node(agent), count(1).__next__)
-        for agent in range(4)
-    ]
+    services = [world.served(agent, count(1).__next__) for agent in range(4)]
     best = [max(service.arms(), key=lambda arm: arm.mean or 0.0).arm for service in services]
-    assert best == ["a", "b", "a", "b"]
+    assert best == ["red", "green", "red", "green"]
     assert not any(service.health()["warning"] for service in services)
 
 
 @pytest.mark.parametrize(("means", "differ"), [(ALIKE, False), (APART, True)])
 def test_a_fleet_says_whether_its_sites_differ(means: list[list[float]], differ: bool) -> None:
     world = played("flood-ts", means, sigma=0.1)
-    service = ServedBandit(world.config(0), world.node(0), count(1).__next__)
+    agent = world.service(0, count(1).__next__)
+    service = agent.bandit(world.bandit.name)
     warning = service.health()["warning"]
     assert ("sites differ" in warning) == differ
     assert ("spread=estimate" in warning) == differ
-    found = {metric.name: metric.samples for metric in service.metrics()}
+    found = {metric.name: metric.samples for metric in agent.metrics()}
     ((_, ratio),) = found["site_ratio"]
     ((_, spread),) = found["site_spread"]
     assert (ratio > 2.0) == differ
@@ -87,7 +78,8 @@ def test_a_fleet_says_whether_its_sites_differ(means: list[list[float]], differ:
 
 def test_who_sees_sums_alone_does_not_know() -> None:
     world = played("tree-ts", APART)
-    service = ServedBandit(world.config(0), world.node(0), count(1).__next__)
+    agent = world.service(0, count(1).__next__)
+    service = agent.bandit(world.bandit.name)
     assert service.health()["warning"] == ""
-    found = {metric.name: metric.samples for metric in service.metrics()}
+    found = {metric.name: metric.samples for metric in agent.metrics()}
     assert found["site_ratio"] == found["site_spread"] == []

@@ -42,7 +42,8 @@ ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
 FLEET = ROOT / "src" / "coopbandits" / "fleet"
 PROTOCOL = (
-    "protocol/node.py", "protocol/links.py", "protocol/gossip.py", "protocol/decoder.py",
+    "protocol/node.py", "protocol/links.py", "protocol/sessions.py", "protocol/gossip.py",
+    "protocol/decoder.py",
     "document/spread.py",
 )  # fmt: skip
 KEY = "secret"

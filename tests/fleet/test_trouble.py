@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from coopbandits.core.draws import words
-from coopbandits.fleet.config import ClusterConfig
+from coopbandits.fleet.config import BanditConfig
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
+
+from .bandits import only
 
 pytestmark = pytest.mark.plays
 
@@ -22,12 +24,10 @@ EXACT = 1e-9
 SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 40))]
 
 
-def cluster(policy: str) -> ClusterConfig:
-    return ClusterConfig(
-        "test",
-        1_790_000_000,
+def told(policy: str) -> BanditConfig:
+    return only(
+        policy,
         ARMS,
-        policy=policy,
         sigma=1.0,
         num_agents=6 if policy in SYNCHRONOUS else None,
         lambda_bound=0.9 if policy == "dducb" else None,
@@ -68,7 +68,7 @@ def settle(world: World, steps: int = 120) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", ROBUST)
 def test_robust_fleets_end_with_exact_totals(policy: str, seed: int) -> None:
-    world = World(cluster(policy), nx.cycle_graph(6))
+    world = World(told(policy), nx.cycle_graph(6))
     make_trouble(world, seed, 150)
     settle(world)
     for agent in world.graph:
@@ -79,7 +79,7 @@ def test_robust_fleets_end_with_exact_totals(policy: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", SYNCHRONOUS)
 def test_synchronous_fleets_keep_all_mass_and_go_on(policy: str, seed: int) -> None:
-    world = World(cluster(policy), nx.cycle_graph(6))
+    world = World(told(policy), nx.cycle_graph(6))
     make_trouble(world, seed, 150)
     world.heal()
     for _ in range(3):
@@ -92,7 +92,7 @@ def test_synchronous_fleets_keep_all_mass_and_go_on(policy: str, seed: int) -> N
 
 @pytest.mark.parametrize("durability", ["process", "power"])
 def test_own_totals_are_those_acknowledged_after_every_crash(durability: str) -> None:
-    world = World(cluster("flood-ts"), nx.path_graph(3), durability=durability)
+    world = World(told("flood-ts"), nx.path_graph(3), durability=durability)
     for word in dice(5, 60):
         world.pull(1, word, 0.5)
         world.step()
@@ -103,30 +103,30 @@ def test_own_totals_are_those_acknowledged_after_every_crash(durability: str) ->
 
 
 def test_a_dead_neighbour_slows_nobody_in_robust_mode() -> None:
-    world = World(cluster("tree-ts"), nx.cycle_graph(6))
+    world = World(told("tree-ts"), nx.cycle_graph(6))
     for _ in range(20):
         world.step()
     world.crash(2)
-    before = [node.replica.rounds for node in world.nodes if node]
+    before = [node.bandits.rounds for node in world.nodes if node]
     for _ in range(50):
         world.step()
     assert [
-        node.replica.rounds - r for node, r in zip(filter(None, world.nodes), before, strict=True)
+        node.bandits.rounds - r for node, r in zip(filter(None, world.nodes), before, strict=True)
     ] == [50] * 5
 
 
 def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() -> None:
-    world = World(cluster("dec-ts"), nx.cycle_graph(6))
+    world = World(told("dec-ts"), nx.cycle_graph(6))
     for _ in range(20):
         world.step()
     world.crash(2)
     for _ in range(20):
         world.step()
-    stalled = [node.replica.rounds for node in world.nodes if node]
+    stalled = [node.bandits.rounds for node in world.nodes if node]
     for word in dice(1, 30):
         assert world.pull(0, word, 0.5) is not None
         world.step()
-    assert [node.replica.rounds for node in world.nodes if node] == stalled
+    assert [node.bandits.rounds for node in world.nodes if node] == stalled
     known = world.replica(0).agent.estimate().counts.sum()
     assert known > 0, "own rewards count at once, also while nothing is mixed"
     settle(world, 20)
@@ -137,7 +137,7 @@ def test_a_dead_neighbour_stops_mixing_but_never_choosing_in_synchronous_mode() 
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
 def test_parts_of_a_partition_go_on_by_themselves_and_join_again(policy: str) -> None:
-    world = World(cluster(policy), nx.cycle_graph(6))
+    world = World(told(policy), nx.cycle_graph(6))
     for _ in range(30):
         world.step()
     world.cut_link(0, 5)
@@ -164,7 +164,7 @@ def lose_memory(world: World, agent: int) -> None:
 
 
 def test_an_agent_that_lost_its_journal_adds_to_what_its_former_self_told() -> None:
-    world = World(cluster("flood-ts"), nx.cycle_graph(6))
+    world = World(told("flood-ts"), nx.cycle_graph(6))
     for _ in range(2):
         for word in dice(4, 20):
             world.pull(2, word, 0.5)
@@ -182,7 +182,7 @@ def test_an_agent_that_lost_its_journal_adds_to_what_its_former_self_told() -> N
 def test_a_synchronous_fleet_stands_still_when_one_has_lost_its_journal(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    world = World(cluster("dec-ts"), nx.cycle_graph(6))
+    world = World(told("dec-ts"), nx.cycle_graph(6))
     settle(world, 20)
     lose_memory(world, 2)
     settle(world, 20)
@@ -193,7 +193,7 @@ def test_a_synchronous_fleet_stands_still_when_one_has_lost_its_journal(
 
 def test_writes_that_did_not_survive_stay_as_they_were_told() -> None:
     """As after a loss of power with durability "process", or with an older copy of a journal."""
-    world = World(cluster("flood-ts"), nx.cycle_graph(6))
+    world = World(told("flood-ts"), nx.cycle_graph(6))
     settle(world, 20)
     copy = bytes(world.disks[2].data)
     for word in dice(6, 5):
@@ -216,7 +216,7 @@ def test_writes_that_did_not_survive_stay_as_they_were_told() -> None:
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_signed_fleets_end_with_exact_totals(seed: int, certificates: Path) -> None:
-    world = World(cluster("flood-ts"), nx.cycle_graph(6), certificates=certificates)
+    world = World(told("flood-ts"), nx.cycle_graph(6), certificates=certificates)
     make_trouble(world, seed, 150)
     settle(world)
     for agent in world.graph:

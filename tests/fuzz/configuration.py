@@ -28,11 +28,14 @@ max_agents = 50
 signatures_per_second = 5
 
 [bandits.button]
-arms = ["red", { name = "green", minimum_share = 0.1 }]
+number = 7
+arms = ["red", { name = "green", id = "lime", minimum_share = 0.1 }]
 policy = "POLICY"
 reward_range = [0.0, 1.0]
 sigma = 0.5
 TOLD
+max_pulls_per_second = 50.0
+pinned = "red"
 
 [node]
 id = "shop-1"

@@ -15,30 +15,29 @@ from coopbandits.fleet.protocol.frames import Frame, FrameError, Stamp
 from .target import Check, Target
 
 MOST = 3 * frames.MAX_BODY
-LINK = Stamp(0, 1_790_000_000, 7, 1_790_000_001)
-STAMP = Stamp(3, 1_790_000_000, 7, 1_790_000_001, 65_537)
-HELLO = frames.Hello("shop-1", "shop", "0f" * 16, 8400)
-GREETING = frames.Greeting("button", "0f" * 8, bytes(range(24)), 5, (1, 2, 3), 2)
+STAMP = Stamp(3, 1_790_000_000, 7, 1_790_000_001)
+HELLO = frames.Hello("shop-1", "shop", "0f" * 16)
+GREETING = frames.Greeting("button", "0f" * 8, bytes(24), 5, (1, 2, 3), 2)
 
 
 def seeds() -> list[bytes]:
     signed = frames.Fields(b"proof" * 4, b"certificate")
     found = [
-        frames.encode_hello(LINK, HELLO),
+        frames.encode_hello(STAMP, HELLO),
         frames.encode_greeting(STAMP, GREETING),
-        frames.encode_bye(LINK, "no"),
-        frames.encode_beat(LINK),
+        frames.encode_bye(STAMP, "no"),
+        frames.encode_beat(STAMP),
         frames.encode_data(STAMP, np.arange(6.0)),
         frames.encode_data(STAMP, None),
         frames.encode_data(STAMP, np.arange(3.0), signed),
         frames.encode_data(STAMP, None, signed),
         frames.encode_data(STAMP, np.arange(9000.0)),
-        frames.encode_document(LINK, b"news"),
-        frames.encode_members(LINK, Shuffle(7, 3, [Contact("shop-2", "10.0.0.2:7400")])),
+        frames.encode_document(STAMP, b"news"),
+        frames.encode_members(STAMP, Shuffle(7, 3, [Contact("shop-2", "10.0.0.2:7400")])),
     ]
-    later = bytearray(frames.encode_beat(LINK))
+    later = bytearray(frames.encode_beat(STAMP))
     later[3:6] = b"\x63\x00\x80"  # kind 99, which may be skipped
-    return [b"\0" + one for one in (*found, b"".join(found[:7]), bytes(later) + found[4])]
+    return [b"\0" + one for one in (*found, b"".join(found[:6]), bytes(later) + found[3])]
 
 
 def check(data: bytes) -> None:

@@ -18,8 +18,8 @@ from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import ApiLimits, NodeConfig
 from coopbandits.fleet.process.main import make_api, make_runtime
 from coopbandits.fleet.process.runtime import Runtime
-from tests.fleet.bandits import only
 
+from ..fleet.bandits import only
 from .target import Check, Target
 
 HERE = Address("127.0.0.1", 0)
@@ -136,7 +136,11 @@ def require_answers(answers: bytes, data: bytes) -> None:
 def opened() -> Iterator[Check]:
     """Run an agent in a thread of its own."""
     with tempfile.TemporaryDirectory(prefix="cb-fuzz-") as folder:
-        bandit = only(epoch=1_600_000_000, max_pulls_per_second=1e5, rounds_per_second=5.0)
+        bandit = only(
+            epoch=1_600_000_000,
+            max_pulls_per_second=1e5,
+            rounds_per_second=5.0,
+        )
         config = NodeConfig(
             bandit.cluster, "shop-1", journal=Path(folder), neighbors={}, listen=HERE, api=HERE,
             ticket_lifetime=5.0, api_limits=LIMITS, bandits={bandit.name: bandit},

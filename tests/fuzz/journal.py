@@ -20,21 +20,20 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.declare import open_bandits
 from coopbandits.fleet.storage import records
-from coopbandits.fleet.storage.bandits import Bandits
-from coopbandits.fleet.storage.disk import FileDisk
+from coopbandits.fleet.storage.disk import Disk, FileDisk
+from coopbandits.fleet.storage.events import KINDS as EVENTS
 from coopbandits.fleet.storage.replica import Replica
-from tests.fleet.bandits import only
 
+from ..fleet.bandits import only
 from .target import SCRATCH, Check, Spelling, Target
 
 NOW = 1_790_000_100.0
-BANDIT = only(arms=("a", "b"), epoch=1_790_000_000)
 RAW, EDITS, RECORDS = range(3)
 DURABILITIES = ("process", "power")
 MARK = len(records.encode_mark(1))
-KINDS = (1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 32, 99)
+KINDS = (1, 2, 3, *EVENTS.values(), 99)
+BANDIT = only(epoch=1_790_000_000)
 NUMBERS = (0, BANDIT.number, 7)
-"""Bandits that records are about: none, the declared one, and an unknown one."""
 
 
 class Good(NamedTuple):
@@ -45,22 +44,23 @@ class Good(NamedTuple):
 
 
 def config(folder: Path, durability: str) -> NodeConfig:
-    neighbors = {"shop-2": Address("127.0.0.1", 7401)}
     return NodeConfig(
-        BANDIT.cluster, "shop-1", journal=folder, durability=durability, neighbors=neighbors,
+        BANDIT.cluster,
+        "shop-1",
+        journal=folder,
+        durability=durability,
+        neighbors={"shop-2": Address("127.0.0.1", 7401)},
         bandits={BANDIT.name: BANDIT},
-    )  # fmt: skip
+    )
 
 
-def opened_on(disk: FileDisk, folder: Path, durability: str) -> Bandits:
-    return open_bandits(config(folder, durability), disk, lambda: NOW, count(12345).__next__)
+def opened_on(disk: Disk, folder: Path, durability: str) -> Replica:
+    words = count(12345)
+    found = open_bandits(config(folder, durability), disk, lambda: NOW, words.__next__)
+    return found.replicas[BANDIT.number]
 
 
-def own(bandits: Bandits) -> Replica:
-    return bandits.replicas[BANDIT.number]
-
-
-def open_in(folder: Path, durability: str) -> Bandits:
+def open_in(folder: Path, durability: str) -> Replica:
     """Open a journal, and release it; the caller only looks at what was read."""
     disk = FileDisk(folder, durability)
     try:
@@ -74,7 +74,7 @@ def good(durability: str) -> Good:
     """Return the journal of an agent with ten rewards, written by the agent itself."""
     folder = Path(tempfile.mkdtemp(dir=SCRATCH))
     disk = FileDisk(folder, durability)
-    replica = own(opened_on(disk, folder, durability))
+    replica = opened_on(disk, folder, durability)
     whole = len((folder / "journal").read_bytes())
     known = dict.fromkeys((whole - MARK, whole), replica.own_counts.tolist())
     for number in range(10):
@@ -95,10 +95,8 @@ def seeds() -> list[bytes]:
         found += [bytes([RAW, at]) + data, bytes([RAW, at]) + data[:-9]]
         found += [bytes([EDITS, at, op]) + bytes(range(1, 9)) for op in range(5)]
         spelt = b"".join(
-            b"".join(
-                part.to_bytes(2, "little")
-                for part in (KINDS.index(one.kind), NUMBERS.index(one.bandit), len(one.body))
-            )
+            bytes([KINDS.index(one.kind), 0, NUMBERS.index(one.bandit), 0])
+            + len(one.body).to_bytes(2, "little")
             + one.body
             for one in records.read_records(data).records
         )
@@ -130,8 +128,8 @@ def spelt(how: Spelling, marked: bool) -> bytes:
     parts, sequence = [records.encode_file_header(marked=marked)], 1
     while not how.is_over:
         kind = KINDS[how.number(256) % len(KINDS)]
-        bandit = NUMBERS[how.number(256) % len(NUMBERS)]
-        parts.append(records.encode_record(sequence, kind, how.piece(how.number(4096)), bandit))
+        number = NUMBERS[how.number(256) % len(NUMBERS)]
+        parts.append(records.encode_record(sequence, kind, how.piece(how.number(4096)), number))
         sequence += 1
     return b"".join((*parts, records.encode_mark(sequence)))
 
@@ -148,37 +146,37 @@ class Opening:
         if mode % 3 == EDITS:
             original = good(durability)
             file = edited(original.data, how)
-            bandits = self.try_to_open(file, durability)
-            if bandits is not None:
-                require_acknowledged(original, file, own(bandits), durability)
+            replica = self.try_to_open(file, durability)
+            if replica is not None:
+                require_acknowledged(original, file, replica, durability)
         elif mode % 3 == RECORDS:
             self.try_to_open(spelt(how, at % 2 == 1), durability)
         else:
             self.try_to_open(data[2:], durability)
 
-    def try_to_open(self, file: bytes, durability: str) -> Bandits | None:
+    def try_to_open(self, file: bytes, durability: str) -> Replica | None:
         """Open a file; if it is refused, it must be there as it was, and nothing else."""
         self.folder.mkdir()
         try:
             (self.folder / "journal").write_bytes(file)
             try:
-                bandits = open_in(self.folder, durability)
+                replica = open_in(self.folder, durability)
             except InputError as error:
                 assert str(error).count("\n") == 0, "more than one sentence"
                 left = {path.name: path.read_bytes() for path in self.folder.iterdir()}
                 assert left.pop("lock") == b""
                 assert left == {"journal": file}, "a refused file was changed"
                 return None
-            self.require_kept(file, bandits, durability)
-            return bandits
+            self.require_kept(file, replica, durability)
+            return replica
         finally:
             shutil.rmtree(self.folder)
 
-    def require_kept(self, file: bytes, bandits: Bandits, durability: str) -> None:
+    def require_kept(self, file: bytes, replica: Replica, durability: str) -> None:
         """What was cut off is kept, and the new file opens to the same state."""
-        if torn := bandits.journal.torn:
-            assert (self.folder / "journal.cut").read_bytes() == file[-torn:]
-        replica, again = own(bandits), own(open_in(self.folder, durability))
+        if replica.journal.torn:
+            assert (self.folder / "journal.cut").read_bytes() == file[-replica.journal.torn :]
+        again = open_in(self.folder, durability)
         assert again.own_counts.tolist() == replica.own_counts.tolist()
         assert again.tickets.open.keys() == replica.tickets.open.keys()
 

@@ -17,12 +17,13 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import pack
 from coopbandits.fleet.protocol import frames
+from coopbandits.fleet.protocol.arms import ArmNotary
 from coopbandits.fleet.protocol.frames import Fields, Stamp
-from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.proofs import write_proofs
-from tests.fleet.bandits import only
+from coopbandits.fleet.protocol.sessions import Session
 from tests.torture.world import World
 
+from ..fleet.bandits import only
 from .target import Check, Spelling, Target
 
 VICTIM, LIAR = 0, 1
@@ -59,7 +60,7 @@ class Listening:
 
     def world(self, policy: str) -> World:
         told = TOLD.get(policy, {})
-        bandit = only(policy, ("a", "b"), max_agents=20, max_pulls_per_second=10.0, **told)
+        bandit = only(policy, max_agents=20, max_pulls_per_second=10.0, **told)
         world = World(bandit, nx.path_graph(2))
         for agent in world.graph:
             world.pull(agent, agent, 0.5)
@@ -72,7 +73,7 @@ class Listening:
         world = self.world(POLICIES[how.number(256 * len(POLICIES)) % len(POLICIES)])
         while not how.is_over:
             for message in said(world, how):
-                world.shells[VICTIM].received(f"n{LIAR}", message)
+                world.node(VICTIM).received(f"n{LIAR}", message)
                 world._break()
             world.step()
         self.require_unharmed(world)
@@ -97,9 +98,9 @@ def said(world: World, how: Spelling) -> list[bytes]:
     op = how.number(1 << 16) % 4
     if op == 0:
         return [how.piece(how.number(300))]
-    liar = world.node(LIAR)
-    round_ = world.replica(LIAR).rounds + how.number(4)
-    stamp = Stamp(2, world.cluster.epoch, round_, liar.settings.incarnation, world.bandit.number)
+    session, start = world.session(LIAR), world.node(LIAR).settings.incarnation
+    round_ = session.replica.rounds + how.number(4)
+    stamp = Stamp(2, world.cluster.epoch, round_, start, session.bandit.number)
     if op == 1:
         values: Vector | None = np.array([value(how) for _ in range(how.number(60))])
     else:
@@ -110,20 +111,22 @@ def said(world: World, how: Spelling) -> list[bytes]:
     if op == 3:
         fields = Fields(how.piece(how.number(200)), how.piece(how.number(200)))
         return [frames.encode_data(stamp, values, fields)]
-    return [frames.encode_data(stamp, values, signed(liar, values))]
+    return [frames.encode_data(stamp, values, signed(session, values))]
 
 
-def signed(liar: Node, values: Vector | None) -> Fields | None:
+def signed(session: Session, values: Vector | None) -> Fields | None:
     """Return the liar's proofs of all that is told, where entries are proven."""
-    (gossip,) = liar.gossips
-    entries = gossip.entries
+    entries = session.gossip.entries
     if entries is None or values is None:
         return None
     try:
         rows = entries.machine.rows(values)
     except InputError:
         return None
-    by = entries.notary
+    notary = entries.notary
+    assert isinstance(notary, ArmNotary)
+    form = notary.form
+    by = ArmNotary(notary.notary, lambda entry, left: form(entry, left) or entry)
     certificates = pack([author.certificate for author in by.authors.values()])
     return write_proofs([by.sign(row.tobytes()) for row in rows], certificates)
 

@@ -8,9 +8,9 @@ import pytest
 
 from coopbandits.fleet.overlay.members import Members
 from tests.torture import Setting, make_schedule, play
-from tests.torture.bandits import MAIN, NUMBERS, SIDE
+from tests.torture.bandits import NUMBERS, SIDE
 from tests.torture.open_wiring import DEGREE
-from tests.torture.schedule import SECOND, Schedule, Trouble
+from tests.torture.schedule import MAIN, SECOND, Schedule, Trouble
 from tests.torture.stage import Stage
 
 pytestmark = pytest.mark.plays

@@ -27,6 +27,7 @@ from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.sessions import Session
 from coopbandits.fleet.service.agent import ServedAgent
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.events import Chose
 from coopbandits.fleet.storage.replica import Replica
@@ -137,6 +138,10 @@ class World:
         made = ServedAgent(self.config(agent), node, words, self._clock, self.shells[agent].wait)
         node.settings.keeper.join("bandits", RuledBandits(made))
         return made
+
+    def served(self, agent: int, words: Callable[[], int]) -> ServedBandit:
+        """Return the service of an agent's first bandit."""
+        return self.service(agent, words).bandit(self.bandit.name)
 
     def replica(self, agent: int) -> Replica:
         """Return the state of an agent's first bandit."""

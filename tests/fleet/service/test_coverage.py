@@ -19,7 +19,7 @@ from coopbandits.fleet.service.bandit import ServedBandit
 from tests.torture.world import World
 
 from ..bandits import only
-from ..contexts import ARMS, EXACT, asked, cluster, paid
+from ..contexts import ARMS, EXACT, asked, paid, told
 
 QUICK, FULL = 40, 2000
 CASES = [QUICK, pytest.param(FULL, marks=pytest.mark.slow)]
@@ -76,7 +76,7 @@ def test_intervals_hold_what_an_option_pays_in_a_context(cases: int) -> None:
     held, context = [], {"country": "PT", "hour": 12.0}
     means = {arm: paid(context, arm) for arm in ARMS}
     for case in range(cases):
-        service = serve(cluster(EXACT[0]), case)
+        service = serve(told(EXACT[0]), case)
         for number, x in enumerate(variates(case, uniforms, 40).tolist()):
             asks = asked(number)
             choice = service.choose(context=asks)

@@ -188,7 +188,7 @@ class Shell:
 
     def _add(self, action: Action) -> None:
         """Queue what tells a peer something; a link with nothing to send is closed at once."""
-        if isinstance(action, SendBytes):
+        if isinstance(action, SendBytes) and action.waits:
             if self._waiting_for(action.peer) >= MOST_UNSENT:
                 self._forget(action.peer)
                 self._carry_out(CloseLink(action.peer, f"{MOST_UNSENT} messages wait for the disk"))
@@ -217,7 +217,7 @@ class Shell:
 
     def _carry_out(self, action: Action) -> None:
         match action:
-            case SendBytes(peer, data):
+            case SendBytes(peer, data, _):
                 self.transport.send(peer, data)
             case CloseLink(peer, reason):
                 self.transport.drop(peer, reason)

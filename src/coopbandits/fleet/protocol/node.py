@@ -26,6 +26,7 @@ from coopbandits.fleet.protocol.frames import (
     FrameError,
     HelloFrame,
     MembersFrame,
+    Stamp,
     encode_beat,
 )
 from coopbandits.fleet.protocol.gossip import Gossip
@@ -37,6 +38,7 @@ from coopbandits.fleet.protocol.settings import NodeSettings
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.transport.actions import SendBytes
 
 BEAT_SECONDS = 1.0
 """A keepalive is sent after this long without any other frame."""
@@ -135,7 +137,7 @@ class Node(LinkedNode):
             if now - peer.last_heard > self.settings.silence:
                 self._drop(peer.name, f"nothing heard for {self.settings.silence:g} s")
             elif now - peer.last_sent >= BEAT_SECONDS and (peer.met or self.members is None):
-                self._send(peer, encode_beat(self._stamp()), now)
+                self._beat_to(peer, now)
         for gossip in self.gossips:
             gossip.note_told()
         if self.members is not None:
@@ -145,6 +147,12 @@ class Node(LinkedNode):
             self.bandits.expire(now)
         except DiskError as error:
             self.note_trouble(str(error))
+
+    def _beat_to(self, peer: Peer, now: float) -> None:
+        """Send a keepalive, whatever the disk does: it says nothing of rounds."""
+        stamp = Stamp(0, self.settings.epoch, 0, self.settings.incarnation)
+        peer.last_sent = now
+        self._actions.append(SendBytes(peer.name, encode_beat(stamp), waits=False))
 
     def telling(self) -> Callable[[], bool]:
         """Return what says whether linked neighbours, if any, know all that is known by now."""

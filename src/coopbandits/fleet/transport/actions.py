@@ -13,10 +13,14 @@ from coopbandits.fleet.address import Address
 
 
 class SendBytes(NamedTuple):
-    """Send bytes over the link to a peer."""
+    """Send bytes over the link to a peer.
+
+    What says nothing that a crash could undo need not wait for the disk, as a keepalive.
+    """
 
     peer: str
     data: bytes
+    waits: bool = True
 
 
 class CloseLink(NamedTuple):
