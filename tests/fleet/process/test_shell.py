@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import networkx as nx
@@ -170,15 +171,20 @@ class ByHand:
 class Scene:
     """A shell around a node that asks for what a test says."""
 
-    def __init__(self, durability: str = "process") -> None:
+    def __init__(self, durability: str = "process", revoked: Path | None = None) -> None:
         self.log: Log = []
         self.disk, self.links, self.worker = Disk(self.log, durability), Links(self.log), ByHand()
         self.journal = Journal(self.disk, {"node": "n0"}, {"word": 1, "number": 7})
         self.journal.compact({})
         self.log.clear()
         self.node = Asking(self.journal)
+        self.notary = Counted()
         self.shell = Shell(
-            cast("Node", self.node), self.links, lambda: 7.0, Revoked(None), cast("Notary", Quiet())
+            cast("Node", self.node),
+            self.links,
+            lambda: 7.0,
+            Revoked(revoked),
+            cast("Notary", self.notary),
         )
         if durability == "power":
             GroupCommit(self.shell, self.worker, _escape)
@@ -201,11 +207,14 @@ class Scene:
         return answers
 
 
-class Quiet:
-    """A notary whose files do not change."""
+class Counted:
+    """A notary that counts how often its files are looked at."""
+
+    def __init__(self) -> None:
+        self.looks = 0
 
     def refresh(self) -> None:
-        """Do nothing."""
+        self.looks += 1
 
 
 def _escape(where: str, error: Exception) -> None:
@@ -306,6 +315,7 @@ def test_trouble_keeps_messages_back_until_a_snapshot(durability: str) -> None:
     scene.disk.full = True
     scene.happen(SendBytes("n1", b"a"), SendBytes("n2", b"b"))
     scene.worker.go()
+    assert scene.journal.trouble == "no space"
     scene.happen(SendBytes("n1", b"c"), events=0)
     with pytest.raises(DiskError, match="no space"):
         scene.happen()
@@ -325,6 +335,27 @@ def test_trouble_keeps_messages_back_until_a_snapshot(durability: str) -> None:
     scene.happen(SendBytes("n1", b"d"))
     scene.worker.go()
     assert scene.log[4:] == [("write",), ("send", "n1", b"d")]
+
+
+def test_trouble_is_noted_where_it_comes_up() -> None:
+    scene = Scene()
+    scene.disk.full = True
+    scene.happen()
+    assert scene.node.trouble == "no space"
+
+
+def test_a_beat_looks_at_files_and_shortens_the_journal(tmp_path: Path) -> None:
+    revoked = tmp_path / "revoked.txt"
+    revoked.write_text("")
+    scene = Scene(revoked=revoked)
+    scene.journal.long_bytes, scene.journal.long_growth = 1000, 1
+    scene.shell.beat()
+    assert (scene.node.told, scene.notary.looks, scene.log) == ([], 1, [])
+    revoked.write_text("n1\n")
+    scene.happen(events=100)
+    scene.shell.beat()
+    assert scene.node.told == [("revoke", frozenset({"n1"}), 7.0)]
+    assert (scene.notary.looks, scene.log) == (2, [("write",), ("snapshot",)])
 
 
 @pytest.mark.parametrize("durability", BOTH)
