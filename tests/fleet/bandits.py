@@ -36,7 +36,7 @@ def only(
 ) -> BanditConfig:
     """Return the one bandit of a cluster; `more` are settings of either."""
     of_cluster = {field.name for field in fields(ClusterConfig)}
-    cluster = {"name": "shop", "epoch": START - 1000} | {
+    cluster: dict[str, Any] = {"name": "shop", "epoch": START - 1000} | {
         key: more.pop(key) for key in list(more) if key in of_cluster
     }
     if "sigma" not in more:

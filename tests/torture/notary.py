@@ -35,7 +35,7 @@ def certificate_of(name: str) -> bytes:
 class VirtualNotary(Notary):
     """Signs and checks with keyed hashes instead of keys and files."""
 
-    def __init__(self, node: str, scope: tuple[str, int, int]) -> None:
+    def __init__(self, node: str, scope: tuple[str, int]) -> None:
         self.node = node
         self.prefix = msgspec.msgpack.encode(["coopbandits entry", *scope])
         self.authors, self.books = {}, WeakSet()

@@ -80,7 +80,7 @@ def hello(world: World) -> Hello:
 
 
 def greeting(world: World, **changes: Any) -> Greeting:
-    right = {
+    right: dict[str, Any] = {
         "name": world.bandit.name,
         "digest": world.bandit.digest,
         "arms": pack_arms(arm.number for arm in world.bandit.arms),
