@@ -309,6 +309,23 @@ def test_what_waits_is_not_sent_over_the_next_link() -> None:
     assert scene.log == [("write",), ("send", "n2", b"other"), ("send", "n1", b"new")]
 
 
+def test_what_took_effect_before_a_bug_is_written_when_the_link_is_given_up() -> None:
+    scene, bug = Scene(), ZeroDivisionError()
+
+    def received(peer: str, data: bytes, now: float) -> None:
+        scene.journal.append(Observed(1, 0.5), 7)
+        scene.node.actions.append(SendBytes("n2", b"news"))
+        raise bug
+
+    scene.node.__dict__["received"] = received
+    with pytest.raises(ZeroDivisionError):
+        scene.shell.received("n1", b"")
+    assert scene.log == []
+    scene.shell.give_up("n1", bug)
+    assert scene.node.told == [("give_up", "n1", bug, 7.0)]
+    assert scene.log == [("write",), ("send", "n2", b"news")]
+
+
 @pytest.mark.parametrize("durability", BOTH)
 def test_trouble_keeps_messages_back_until_a_snapshot(durability: str) -> None:
     scene = Scene(durability)
