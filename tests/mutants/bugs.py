@@ -23,8 +23,8 @@ MUTANTS = (
     Mutant(
         "no write-ahead",
         "fleet/storage/replica.py",
-        "        self.journal.append(event)\n        self._apply(event)",
-        "        self.journal.hold(event)\n        self._apply(event)",
+        "        self.chapter.append(event)\n        self._apply(event)",
+        "        self.chapter.hold(event)\n        self._apply(event)",
         ROBUST,
     ),
     Mutant(
@@ -86,8 +86,8 @@ MUTANTS = (
     Mutant(
         "a batch is not synced",
         "fleet/storage/journal.py",
-        "        self.disk.append(batch.data)\n        self.disk.sync()\n",
-        "        self.disk.append(batch.data)\n",
+        "        if self._marked:\n            self.disk.sync()\n",
+        "",
         ROBUST,
     ),
     Mutant(
@@ -122,9 +122,9 @@ MUTANTS = (
     ),
     Mutant(
         "neighbours are told before it is on disk",
-        "fleet/process/commit.py",
-        "        return self.committer is None or (self.committer.is_stored and not self._unsent)",
-        "        return True",
+        "fleet/process/shell.py",
+        "        while self._unsent and self._unsent[0][0] <= self.journal.stored:",
+        "        while self._unsent:",
         ("flood-ts", "dec-ts"),
     ),
     Mutant(
@@ -171,8 +171,8 @@ MUTANTS = (
     ),
     Mutant(
         "a revoked agent is not forgotten",
-        "fleet/protocol/node.py",
-        "        if self.settings.revoked.refresh():\n",
+        "fleet/process/shell.py",
+        "        if self.revoked.refresh():\n",
         "        if False:\n",
         ("flood-ts",),
     ),

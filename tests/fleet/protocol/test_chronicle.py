@@ -29,7 +29,7 @@ def test_links_come_and_go() -> None:
     assert texts(node, "started") == ["started, after 0 rounds"]
     assert texts(node, "link-up") == ["link to n1 is up"]
     for _ in range(3):  # a neighbour that is away is dialled again and again
-        node.link_down("n1", "connection refused")
+        made.shells[0].link_down("n1", "connection refused")
         made.now += 2.0
     assert texts(node, "link-down") == ["link to n1 is down: connection refused"]
 
@@ -49,15 +49,17 @@ def test_trouble_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     made = world()
     node = made.node(0)
 
-    def full(now: float) -> None:
+    def full(data: bytes) -> None:
         raise DiskError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(node.bandits, "maintain", full)
+        patched.setattr(made.disks[0], "append", full)
+        patched.setattr(made.disks[0], "prepare", full)
+        made.pull(0, 1, 1.0)
         for _ in range(5):
             made.now += 1.0
-            node.beat()
-    node.beat()
+            made.shells[0].beat()
+    made.shells[0].beat()
     assert texts(node, "trouble") == ["the disk is full"]
     assert texts(node, "settled") == ["the journal is written again"]
 
@@ -66,18 +68,17 @@ def test_refusals_without_end_are_few_notes() -> None:
     made = world()
     node = made.node(0)
     for at in range(5000):
-        node.refused(f"stranger-{at}", "no certificate")
-        node.refused("n1", "an expired certificate")
+        made.shells[0].refused(f"stranger-{at}", "no certificate")
+        made.shells[0].refused("n1", "an expired certificate")
         made.now += 0.01
     assert len(texts(node, "refused")) == 2
     assert len(node.chronicle.notes) <= MOST
 
 
-def test_revocations_are_noted(tmp_path: pytest.TempPathFactory) -> None:
+def test_revocations_are_noted() -> None:
     made = world()
     node = made.node(0)
-    node.settings.revoked.names = frozenset({"n1"})
-    node.revoke()
+    node.revoke(frozenset({"n1"}), made.now)
     assert texts(node, "revoked") == ["no longer believed: n1"]
 
 

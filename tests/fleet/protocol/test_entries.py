@@ -176,7 +176,7 @@ def test_a_silent_neighbour_does_not_silence_others(
     world.restart(2)
     world.pull(2, 1, 1.0)
     world.connect()
-    monkeypatch.setattr(world.node(LIAR), "tick", lambda: None)  # it beats, and says nothing
+    monkeypatch.setattr(world.node(LIAR), "tick", lambda now: None)  # it beats, and says nothing
     for _ in range(60):
         world.step()
     assert pulls_known(world, 3, number(world, 2)) == 1

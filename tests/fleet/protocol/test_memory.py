@@ -329,25 +329,47 @@ def end_a_round_in_vain(world: World, agent: int) -> None:
     assert world.node(agent).trouble == "no space"
 
 
-def test_what_was_heard_waits_for_a_disk_that_fails_while_a_round_ends() -> None:
-    world = World(only(), nx.path_graph(2))
-    settle(world)
-    world.pull(1, 7, 1.0)
-    while not world.session(0).gossip.inbox[1].size > HEADER:  # type: ignore[attr-defined]
+def hear_a_pull_of(world: World, one: int, other: int) -> None:
+    """Let a pull arrive at a neighbour, whose round has not ended yet."""
+    world.pull(one, 7, 1.0)
+    inbox = world.session(other).gossip.inbox  # type: ignore[attr-defined]  # of a flood
+    while one not in inbox or inbox[one].size <= HEADER:
         world.now += 0.05
-        world.shells[1].tick()
+        world.shells[one].tick()
         world.deliver()
+
+
+def test_what_was_heard_outlasts_a_disk_that_fails_while_a_round_ends() -> None:
+    """The snapshot after the trouble has it, though the neighbour is away by then."""
+    world = World(BANDIT, nx.path_graph(2))
+    settle(world)
+    hear_a_pull_of(world, 1, 0)
     end_a_round_in_vain(world, 0)
     world.cut_link(0, 1)
     for _ in range(40):
         world.step()
     assert not world.node(0).trouble
     everybody_knows(world)
+    world.crash(0)
+    world.restart(0)
+    everybody_knows(world)
+
+
+def test_what_was_heard_in_a_round_that_is_not_on_disk_is_told_again_after_a_crash() -> None:
+    """It was not acknowledged."""
+    world = World(BANDIT, nx.path_graph(2))
+    settle(world)
+    hear_a_pull_of(world, 1, 0)
+    end_a_round_in_vain(world, 0)
+    world.deliver()
+    world.crash(0)
+    settle(world)
+    everybody_knows(world)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_disk_that_fails_while_a_round_ends_takes_no_greeting_along(restarts: bool) -> None:
-    world = World(only(), nx.path_graph(2))
+    world = World(BANDIT, nx.path_graph(2))
     pull(world, 1, 5)
     settle(world)
     if restarts:

@@ -128,21 +128,21 @@ def test_bad_messages_are_counted_and_never_touch_the_state(
     if value is not None:
         values[2] = value
     before = state(world)
-    node.received("n1", encode_data(stamp(world, **changes), values))
+    world.shells[0].received("n1", encode_data(stamp(world, **changes), values))
     assert refused(node, reason) == 1
     assert not inbox(world)
     assert state(world) == before
-    node.received("n1", encode_data(stamp(world), good_values(world)))
+    world.shells[0].received("n1", encode_data(stamp(world), good_values(world)))
     assert list(inbox(world)) == [1]
 
 
 def test_a_message_of_the_wrong_length_is_refused_when_the_round_ends() -> None:
     world = quiet()
     node = world.node(0)
-    node.received("n1", encode_data(stamp(world), good_values(world)[:-3]))
+    world.shells[0].received("n1", encode_data(stamp(world), good_values(world)[:-3]))
     world.now += 1.0
     before = world.replica(0).rounds
-    node.tick()
+    world.shells[0].tick()
     assert refused(node, "impossible") == 1
     assert world.replica(0).rounds == before + 1
 
@@ -150,8 +150,8 @@ def test_a_message_of_the_wrong_length_is_refused_when_the_round_ends() -> None:
 def test_the_same_message_again_is_refused() -> None:
     world = quiet()
     node, data = world.node(0), encode_data(stamp(world), good_values(world))
-    node.received("n1", data)
-    node.received("n1", data)
+    world.shells[0].received("n1", data)
+    world.shells[0].received("n1", data)
     assert refused(node, "replayed") == 1
 
 
@@ -201,17 +201,17 @@ def test_a_wrong_hello_is_refused_with_a_sentence_on_both_sides(
 def test_nothing_counts_before_the_hello() -> None:
     world = quiet()
     node = world.node(0)
-    node.link_down("n1", "test")
-    node.link_up("n1")
-    node.received("n1", encode_data(stamp(world), good_values(world)))
+    world.shells[0].link_down("n1", "test")
+    world.shells[0].link_up("n1")
+    world.shells[0].received("n1", encode_data(stamp(world), good_values(world)))
     assert refused(node, "hello") == 1
 
 
 def test_bytes_after_the_end_of_a_link_are_nothing() -> None:
     world = quiet()
     node = world.node(0)
-    node.link_down("n1", "test")
-    node.received("n1", b"rest")
+    world.shells[0].link_down("n1", "test")
+    world.shells[0].received("n1", b"rest")
     assert not node.refusals
     assert node.peers["n1"].reason == "test"
 
@@ -223,10 +223,10 @@ def test_frames_behind_a_farewell_are_not_read(
     world = quiet()
     node = world.node(0)
     if at_once:  # otherwise the link goes down later, as those of real transports do
-        monkeypatch.setattr(node.transport, "drop", node.link_down)
+        monkeypatch.setattr(world.shells[0].transport, "drop", world.shells[0].link_down)
     bye = encode_bye(stamp(world), "no more")
-    node.received("n1", bye + encode_data(stamp(world), good_values(world)))
-    node.received("n1", encode_hello(stamp(world), hello(world)))
+    world.shells[0].received("n1", bye + encode_data(stamp(world), good_values(world)))
+    world.shells[0].received("n1", encode_hello(stamp(world), hello(world)))
     assert not inbox(world)
     assert not node.peers["n1"].met
 
@@ -295,12 +295,12 @@ def test_an_unexpected_message_changes_nothing_but_counters(
     if when != "met":
         relinked(world)
     if when == "closing":
-        node.received("n1", encode_bye(stamp(world), "no more"))
+        world.shells[0].received("n1", encode_bye(stamp(world), "no more"))
     elif when == "down":
-        node.link_down("n1", "test")
+        world.shells[0].link_down("n1", "test")
     before, queue = picture(world), list(world.queue)
     for _ in range(3):
-        node.received("n1", data)
+        world.shells[0].received("n1", data)
     assert picture(world) == before
     assert list(world.queue) == queue, "and nothing is answered"
     if when in ("before", "met"):
@@ -311,11 +311,10 @@ def test_an_unexpected_message_changes_nothing_but_counters(
 def test_who_never_says_hello_is_given_up() -> None:
     world = quiet()
     relinked(world)
-    node = world.node(0)
     for _ in range(7):
         world.now += 1.0
-        node.received("n1", encode_beat(stamp(world)))
-    node.beat()
+        world.shells[0].received("n1", encode_beat(stamp(world)))
+    world.shells[0].beat()
     assert world.broken[0] == (0, 1, "nothing heard for 5 s")
 
 
@@ -335,15 +334,14 @@ def test_another_version_is_refused_and_told_what_to_upgrade(
 
 def test_a_silent_neighbour_is_given_up_and_signs_of_life_are_sent() -> None:
     world = quiet()
-    node = world.node(0)
     world.queue.clear()
     world.now += 2.0
-    node.beat()
+    world.shells[0].beat()
     assert [item[:2] for item in world.queue] == [(0, 1)]
     world.deliver()
     assert world.node(1).peers["n0"].last_heard == world.now
     world.now += 10.0
-    node.beat()
+    world.shells[0].beat()
     assert world.broken[0] == (0, 1, "nothing heard for 5 s")
 
 
@@ -351,12 +349,12 @@ def test_many_strangers_are_counted_and_few_are_logged(caplog: pytest.LogCapture
     world = quiet()
     node = world.node(0)
     for port in range(2252):
-        node.refused(f"10.0.0.9:{port}", "no certificate")
+        world.shells[0].refused(f"10.0.0.9:{port}", "no certificate")
     assert node.strangers == 2252
     assert caplog.text.count("refused 10.0.0.9:") == 5
     assert caplog.text.count("more strangers are only counted for 60 s") == 1
     world.now += 61.0
-    node.refused("10.0.0.9:1", "no certificate")
+    world.shells[0].refused("10.0.0.9:1", "no certificate")
     assert "2247 more strangers were not logged" in caplog.text
     assert len(caplog.records) == 5 + 1 + 1 + 1
     assert len(node.refusing._logged) == 0
@@ -365,10 +363,10 @@ def test_many_strangers_are_counted_and_few_are_logged(caplog: pytest.LogCapture
 def test_a_neighbour_that_is_refused_is_logged_beside_all_strangers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    node = quiet().node(0)
+    world = quiet()
     for port in range(100):
-        node.refused(f"10.0.0.9:{port}", "no certificate")
-        node.refused("n1", "its certificate has expired")
+        world.shells[0].refused(f"10.0.0.9:{port}", "no certificate")
+        world.shells[0].refused("n1", "its certificate has expired")
     assert caplog.text.count("refused n1: its certificate has expired") == 1
 
 
@@ -385,25 +383,27 @@ def test_a_full_disk_stops_gossip_and_says_so(monkeypatch: pytest.MonkeyPatch) -
         world.replica(0).tickets.add(0, -1e10)
         world.now += 1.0
         world.queue.clear()
-        node.tick()
+        world.shells[0].tick()
         assert node.trouble == "no space"
         assert not world.queue, "nothing is sent that is not on disk"
-        node.beat()
+        world.shells[0].beat()
+        assert not world.queue
     world.now += 2.0
-    node.beat()
+    world.shells[0].beat()
     assert node.trouble == ""
+    assert world.queue, "the snapshot has what the messages tell"
 
 
 def test_messages_of_rounds_behind_and_far_ahead() -> None:
     world = quiet(SYNCHRONOUS)
     node = world.node(0)
     this = world.replica(0).rounds + 1
-    node.received("n1", encode_data(stamp(world, round=this - 1), np.zeros(4)))
+    world.shells[0].received("n1", encode_data(stamp(world, round=this - 1), np.zeros(4)))
     assert node.peers["n1"].frames["stale"] == 1
-    node.received("n1", encode_data(stamp(world, round=this + 2), np.zeros(4)))
+    world.shells[0].received("n1", encode_data(stamp(world, round=this + 2), np.zeros(4)))
     assert node.refusals["replayed"] == 1
     for _ in range(2):
-        node.received("n1", encode_data(stamp(world, round=this + 1), np.zeros(4)))
+        world.shells[0].received("n1", encode_data(stamp(world, round=this + 1), np.zeros(4)))
     assert node.peers["n1"].frames["duplicate"] == 1
 
 
@@ -412,10 +412,10 @@ def test_a_bad_message_of_a_synchronous_round_is_asked_for_again(values: list[fl
     world = quiet(SYNCHRONOUS)
     node = world.node(0)
     world.now += 1.0
-    node.tick()
+    world.shells[0].tick()
     rounds, before = world.replica(0).rounds, state(world)
     assert world.replica(0).spoken
-    node.received("n1", encode_data(stamp(world, round=rounds + 1), np.array(values)))
+    world.shells[0].received("n1", encode_data(stamp(world, round=rounds + 1), np.array(values)))
     assert refused(node, "impossible") == 1
     assert (world.replica(0).rounds, state(world)) == (rounds, before)
     assert world.broken[0][:2] == (0, 1)
@@ -435,9 +435,9 @@ def test_a_synchronous_neighbour_that_cannot_follow_is_refused(
     node = world.node(0)
     relinked(world)
     now = world.replica(0).rounds
-    node.received("n1", encode_hello(stamp(world), hello(world)))
+    world.shells[0].received("n1", encode_hello(stamp(world), hello(world)))
     said = greeting(world, degree=degree)
-    node.received("n1", encode_greeting(stamp(world, round=now + rounds), said))
+    world.shells[0].received("n1", encode_greeting(stamp(world, round=now + rounds), said))
     assert match in caplog.text
     assert refused(node, "bandit") == 1
     assert not world.session(0).peers[1].met
@@ -457,9 +457,9 @@ def test_an_agent_alone_gossips_with_nobody(bandit: BanditConfig) -> None:
 def test_own_parts_that_trip_over_a_message_refuse_it(values: Any) -> None:
     world = quiet(OWN)
     node, before = world.node(0), state(world)
-    node.received("n1", encode_data(stamp(world, round=10**6), values))
+    world.shells[0].received("n1", encode_data(stamp(world, round=10**6), values))
     world.now += 1.0
-    node.tick()
+    world.shells[0].tick()
     assert refused(node, "impossible") == 1
     assert state(world) == before
     world.crash(0)
@@ -473,7 +473,7 @@ def test_claims_are_checked_in_synchronous_rounds_too() -> None:
     world.now += 1.0
     world.shells[0].tick()
     claim = np.array([0.0, 0.0, 1e30, 1e30])
-    node.received("n1", encode_data(stamp(world, round=before + 1), claim))
+    world.shells[0].received("n1", encode_data(stamp(world, round=before + 1), claim))
     assert refused(node, "impossible") == 1
     assert world.replica(0).rounds == before
     assert [broken[:2] for broken in world.broken] == [(0, 1)], "so that it is sent again"

@@ -41,12 +41,11 @@ def stamp(node: Node, bandit: int, arms: int, round_: int = 10**6) -> Stamp:
     return Stamp(arms, CLUSTER.epoch, round_, node.peers["n1"].incarnation, bandit)
 
 
-def greet(node: Node, arms: list[int], name: str = "button", memory: int = 0) -> None:
+def greet(fleet: Many, arms: list[int], name: str = "button", memory: int = 0) -> None:
     bandit = both()["button"]
     greeting = Greeting(name, bandit.digest, pack_arms(arms), memory)
-    fleet.shells[0].received(
-        "n1", encode_greeting(stamp(node, bandit.number, len(arms), 0), greeting)
-    )
+    said = stamp(fleet.node(0), bandit.number, len(arms), 0)
+    fleet.shells[0].received("n1", encode_greeting(said, greeting))
 
 
 @pytest.mark.parametrize("is_plain", [False, True])
@@ -67,7 +66,7 @@ def test_a_message_about_an_unknown_bandit_is_counted_and_changes_nothing(is_pla
 
 
 def test_a_message_about_another_number_of_arms_than_greeted_is_refused() -> None:
-    _, node = two()
+    fleet, node = two()
     number = both()["button"].number
     fleet.shells[0].received("n1", encode_data(stamp(node, number, 3), np.ones(2)))
     assert node.refusals["arms"] == 1
@@ -76,10 +75,10 @@ def test_a_message_about_another_number_of_arms_than_greeted_is_refused() -> Non
 def test_arms_made_up_are_taken_up_to_a_bound_and_declared_ones_in_any_case() -> None:
     fleet, node = two()
     known = [arm.number for arm in both()["button"].arms]
-    greet(node, [*known, *range(MOST_UNNAMED)])
+    greet(fleet, [*known, *range(MOST_UNNAMED)])
     replica = node.bandits.replicas[both()["button"].number]
     assert len(replica.arms) == 2 + MOST_LISTED
-    greet(node, [*known, 777_777])
+    greet(fleet, [*known, 777_777])
     assert not node.refusals, "nobody is refused for the arms that it lists"
     assert len(replica.arms) == 2 + MOST_LISTED
     assert node.sessions.sessions[both()["button"].number].peers[node.peers["n1"].number].met
@@ -106,10 +105,10 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     fleet.now += 2_000_000
     arms = [arm.number for arm in both()["button"].arms][::-1]
     for _ in range(100):
-        greet(node, arms, memory=1)
+        greet(fleet, arms, memory=1)
     assert len(made) == 1, "an unchanged one does nothing"
     for memory in range(2, 102):
-        greet(node, arms, memory=memory)
+        greet(fleet, arms, memory=memory)
     assert len(made) == MOST_GREETINGS
     assert node.refusals["bandit"] == 101 - MOST_GREETINGS - 1
     fleet.play(1, "button", 1.0)
@@ -117,8 +116,8 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     number = both()["button"].number
     fleet.shells[0].received("n1", encode_data(stamp(node, number, 2), np.zeros(2)))
     assert node.peers["n1"].frames["stale"] == stale + 1, "its order of arms is not known yet"
-    greet(node, arms, memory=MOST_GREETINGS)  # the last that was worked on, and again the last
-    greet(node, arms, memory=101)
+    greet(fleet, arms, memory=MOST_GREETINGS)  # the last that was worked on, and again the last
+    greet(fleet, arms, memory=101)
     fleet.now += 2_000_000
     fleet.shells[0].tick()
     peer = node.sessions.sessions[number].peers[node.peers["n1"].number]
@@ -165,8 +164,8 @@ def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed(pol
 
 
 def test_one_arm_twice_and_bytes_that_are_no_ids_are_refused() -> None:
-    _, node = two()
-    greet(node, [1, 1])
+    fleet, node = two()
+    greet(fleet, [1, 1])
     assert node.refusals["bandit"] == 1
     bandit = both()["button"]
     odd = Greeting("button", bandit.digest, b"123")
@@ -176,7 +175,7 @@ def test_one_arm_twice_and_bytes_that_are_no_ids_are_refused() -> None:
 
 def test_what_is_said_before_a_greeting_is_stale() -> None:
     fleet, node = two()
-    greet(node, [arm.number for arm in both()["button"].arms], name="bottom")
+    greet(fleet, [arm.number for arm in both()["button"].arms], name="bottom")
     assert node.refusals["bandit"] == 1
     fleet.play(1, "button", 1.0)
     fleet.steps(3)

@@ -74,7 +74,7 @@ def play(bandit: BanditConfig, seed: int, *, cut: bool) -> list[Any]:
         data, node = told(world, word, last), world.node(0)
         last.append(data)
         for part in (data[:1], data[1:]) if cut else (data,):
-            node.received("n1", part)
+            world.shells[0].received("n1", part)
         world._break()
         seen.append((dict(node.peers["n1"].frames), dict(node.refusals), world.replica(0).rounds))
         seen.append(world.replica(0).agent.export_state())

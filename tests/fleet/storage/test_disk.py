@@ -28,6 +28,7 @@ number = 0
 while True:
     number += 1
     journal.append(Observed(number, 0.5), 7)
+    journal.flush()
     os.write(1, b"%d\\n" % number)
     if number % 97 == 0:
         journal.compact({"number": number})

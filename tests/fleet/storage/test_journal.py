@@ -29,12 +29,19 @@ def opened(disk: MemoryDisk) -> Journal:
     return Journal(disk, IDENTITY, ORIGIN)
 
 
+def write(journal: Journal, *events: Event) -> None:
+    """Write events of the one bandit as one batch."""
+    for each in events:
+        journal.append(each, BANDIT)
+    journal.flush()
+
+
 def filled(events: int = 3, durability: str = "process") -> MemoryDisk:
     disk = MemoryDisk(durability=durability)
     journal = opened(disk)
     journal.compact(STATE)
     for number in range(events):
-        journal.append(event(number), BANDIT)
+        write(journal, event(number))
     return disk
 
 
@@ -57,7 +64,7 @@ def test_events_come_back_behind_the_snapshot(durability: str) -> None:
     assert events_in(journal) == [event(0), event(1), event(2)]
     assert journal.size == len(disk.data)
     journal.compact(STATE)
-    journal.append(event(3), BANDIT)
+    write(journal, event(3))
     assert journal.size == len(disk.data)
     assert events_in(opened(disk)) == [event(3)]
 
@@ -72,8 +79,10 @@ def test_events_of_several_bandits_come_back_by_number_and_what_is_held_of_one_c
     here.append(event(1))
     there.hold(event(2))
     here.append(event(3))
+    journal.flush()
     before = bytes(disk.data)
     there.append(event(4))
+    journal.flush()
     assert Journal(disk, IDENTITY, ORIGIN).told == {
         BANDIT: [event(1), event(3)],
         2**31: [event(2), event(4)],
@@ -90,17 +99,15 @@ def test_what_is_held_back_goes_on_disk_with_the_next_event() -> None:
     journal.compact(STATE)
     journal.hold(Spoke(), BANDIT)
     journal.hold(Ended({}), BANDIT)
+    journal.flush()
     assert events_in(opened(MemoryDisk(bytes(disk.data)))) == []
-    journal.append(event(1), BANDIT)
-    journal.append(event(2), BANDIT)
+    write(journal, event(1), event(2))
     assert events_in(opened(disk)) == [Spoke(), Ended({}), event(1), event(2)]
     assert journal.size == len(disk.data)
 
 
 @pytest.mark.parametrize("durability", ["process", "power"])
-def test_events_of_one_block_are_written_at_once(
-    durability: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_gathered_is_written_at_once(durability: str, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = filled(0, durability)
     journal, append = opened(disk), disk.append
     writes: list[bytes] = []
@@ -110,47 +117,16 @@ def test_events_of_one_block_are_written_at_once(
         append(data)
 
     monkeypatch.setattr(disk, "append", written)
-    with journal.together():
-        journal.append(event(1), BANDIT)
-        journal.append(event(2), BANDIT)
-        assert not writes
-    with journal.together():
-        pass
-    assert len(writes) == 1
-    journal.append(event(3), BANDIT)
+    journal.append(event(1), BANDIT)
+    journal.append(event(2), BANDIT)
+    assert (writes, journal.stored, journal.appended) == ([], 0, 2)
+    journal.flush()
+    assert (len(writes), journal.stored, journal.appended) == (1, 2, 2)
+    journal.flush()
+    assert len(writes) == 1, "there was nothing to write"
+    write(journal, event(3))
     assert events_in(opened(disk)) == [event(1), event(2), event(3)]
     assert journal.size == len(disk.data)
-
-
-def test_a_block_that_breaks_off_writes_what_took_effect() -> None:
-    disk = filled(0)
-    journal = opened(disk)
-    with pytest.raises(ZeroDivisionError), journal.together():
-        journal.append(event(1), BANDIT)
-        raise ZeroDivisionError
-    assert events_in(opened(disk)) == [event(1)]
-
-
-def test_a_block_that_cannot_be_written_is_trouble_until_the_next_snapshot(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    disk = filled(0)
-    journal = opened(disk)
-
-    def full(data: bytes) -> None:
-        raise DiskError("no space")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(disk, "append", full)
-        with pytest.raises(DiskError, match="no space"), journal.together():
-            journal.append(event(1), BANDIT)
-    assert journal.trouble == "no space"
-    with pytest.raises(DiskError, match="no space"), journal.together():
-        journal.append(event(2), BANDIT)
-    journal.compact({"rounds": 4})
-    journal.append(event(3), BANDIT)
-    again = opened(disk)
-    assert (again.snapshot, events_in(again)) == ({"rounds": 4}, [event(3)])
 
 
 def test_what_is_held_back_is_in_a_new_snapshot() -> None:
@@ -158,7 +134,7 @@ def test_what_is_held_back_is_in_a_new_snapshot() -> None:
     journal = opened(disk)
     journal.hold(Spoke(), BANDIT)
     journal.compact({"rounds": 4})
-    journal.append(event(9), BANDIT)
+    write(journal, event(9))
     assert events_in(opened(disk)) == [event(9)]
 
 
@@ -199,7 +175,7 @@ def test_it_is_long_when_events_outgrow_the_snapshot() -> None:
     journal.compact({"state": "x" * 300_000})
     long = []
     for _ in range(9):
-        journal.append(Ended({1: b"y" * 299_000}), BANDIT)
+        write(journal, Ended({1: b"y" * 299_000}))
         long.append(journal.is_long)
     assert long == [False] * 8 + [True]
     journal.compact({})
@@ -224,22 +200,28 @@ class Failing(MemoryDisk):
 
 
 def test_after_a_failed_write_nothing_is_taken_until_the_file_is_written_anew() -> None:
+    """What failed to be written took effect, and is in the snapshot that ends the trouble."""
     disk = Failing()
     journal = opened(disk)
     journal.compact(STATE)
     disk.failing = "append"
+    write(journal, event(1))
+    assert (journal.trouble, journal.stored, journal.appended) == ("no append", 0, 1)
     for _ in range(3):
         with pytest.raises(DiskError, match="no append"):
-            journal.append(event(1), BANDIT)
+            write(journal, event(2))
+        journal.flush()
     assert len(disk.data) == journal.size + 5, "the second was not even tried"
     with pytest.raises(DiskError, match="no prepare"):
-        journal.compact(STATE)
+        journal.compact({"rounds": 4})
     disk.failing = ""
     with pytest.raises(DiskError, match="no prepare"):
-        journal.append(event(2), BANDIT)
-    journal.compact(STATE)
-    journal.append(event(3), BANDIT)
-    assert events_in(opened(disk)) == [event(3)]
+        write(journal, event(2))
+    journal.compact({"rounds": 4})
+    assert (journal.trouble, journal.stored, journal.appended) == ("", 1, 1)
+    write(journal, event(3))
+    again = opened(disk)
+    assert (again.snapshot, events_in(again)) == ({"rounds": 4}, [event(3)])
 
 
 def test_a_snapshot_that_cannot_be_written_leaves_the_journal_as_it_was() -> None:
@@ -250,8 +232,28 @@ def test_a_snapshot_that_cannot_be_written_leaves_the_journal_as_it_was() -> Non
     with pytest.raises(DiskError):
         journal.compact(STATE)
     assert not journal.trouble
-    journal.append(event(1), BANDIT)
+    write(journal, event(1))
     assert events_in(opened(disk)) == [event(1)]
+
+
+@pytest.mark.parametrize("failing", ["", "append"])
+def test_a_snapshot_has_what_gathered_though_it_cannot_be_written_to_the_old_file(
+    failing: str,
+) -> None:
+    disk = Failing()
+    journal = opened(disk)
+    journal.compact(STATE)
+    journal.append(event(1), BANDIT)
+    disk.failing = failing
+    rewrite = journal.begin_rewrite({"rounds": 4})
+    assert journal.trouble == ("no append" if failing else "")
+    disk.failing = ""
+    journal.write_anew(rewrite)
+    journal.finish_rewrite(rewrite, None)
+    assert (journal.trouble, journal.stored) == ("", 1)
+    write(journal, event(2))
+    again = opened(disk)
+    assert (again.snapshot, events_in(again)) == ({"rounds": 4}, [event(2)])
 
 
 class Gathering:
@@ -335,14 +337,14 @@ def test_what_is_written_while_a_file_is_prepared_is_in_both() -> None:
     journal.hold(event(1), BANDIT)
     rewrite = journal.begin_rewrite({"rounds": 5})
     journal.prepare(rewrite)
-    journal.append(event(2), BANDIT)
+    write(journal, event(2))
     journal.hold(event(3), BANDIT)
-    journal.append(event(4), BANDIT)
+    write(journal, event(4))
     old = opened(MemoryDisk(bytes(disk.data)))
     assert (old.snapshot, events_in(old)) == (STATE, [event(number) for number in range(5)])
     journal.switch(rewrite)
     journal.finish_rewrite(rewrite, None)
-    journal.append(event(5), BANDIT)
+    write(journal, event(5))
     new = opened(disk)
     assert (new.snapshot, events_in(new)) == (
         {"rounds": 5},
@@ -358,8 +360,7 @@ def test_a_file_is_not_used_if_the_old_one_failed_while_it_was_prepared() -> Non
     rewrite = journal.begin_rewrite({"rounds": 5})
     journal.prepare(rewrite)
     disk.failing = "append"
-    with pytest.raises(DiskError, match="no append"):
-        journal.append(event(1), BANDIT)
+    write(journal, event(1))
     with pytest.raises(DiskError, match="no append") as raised:
         journal.switch(rewrite)
     journal.finish_rewrite(rewrite, raised.value)
@@ -377,7 +378,7 @@ def test_a_disk_that_hangs_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPa
     rewrite = journal.begin_rewrite(STATE)
     journal.prepare(rewrite)
     for number in range(10):
-        journal.append(event(number), BANDIT)
+        write(journal, event(number))
     assert len(rewrite.tail) <= 100
     with pytest.raises(DiskError, match="100 bytes") as raised:
         journal.switch(rewrite)

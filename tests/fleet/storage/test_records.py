@@ -16,7 +16,7 @@ from coopbandits.fleet.storage.events import Chose, Ended, Expired, Observed
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.records import encode_record, read_records
 
-from .test_journal import BANDIT, IDENTITY, ORIGIN, events_in
+from .test_journal import BANDIT, IDENTITY, ORIGIN, events_in, write
 
 DURABILITIES = ["process", "power"]
 SECTOR = 512
@@ -27,10 +27,10 @@ def filled(durability: str, events: int = 3, state: int = 10) -> bytes:
     journal = Journal(disk, IDENTITY, ORIGIN)
     journal.compact({"rounds": 7, "state": "x" * state})
     for number in range(events):
-        journal.append(Chose(number % 2, 1.5 * number), BANDIT)
-        journal.append(Observed(number + 1, 0.5), BANDIT)
-        journal.append(Ended({3: bytes(range(40))}), BANDIT)
-    journal.append(Expired(list(range(9))), BANDIT)
+        write(journal, Chose(number % 2, 1.5 * number))
+        write(journal, Observed(number + 1, 0.5))
+        write(journal, Ended({3: bytes(range(40))}))
+    write(journal, Expired(list(range(9))))
     return bytes(disk.data)
 
 
@@ -156,9 +156,8 @@ def long_batch() -> tuple[bytes, int]:
     """Return a file whose last batch takes many sectors, some of them zeros; where it begins."""
     disk = MemoryDisk(filled("power"), "power")
     journal, behind = Journal(disk, IDENTITY, ORIGIN), len(disk.data)
-    with journal.together():
-        for body in (bytes(range(256)) * 4, bytes(1500), bytes(range(1, 256)) * 5):
-            journal.append(Ended({3: body}), BANDIT)
+    bodies = (bytes(range(256)) * 4, bytes(1500), bytes(range(1, 256)) * 5)
+    write(journal, *(Ended({3: body}) for body in bodies))
     return bytes(disk.data), behind
 
 
@@ -189,9 +188,7 @@ def test_any_sector_of_the_last_batch_may_be_lost_wherever_the_batch_begins() ->
         batch = [Ended({3: b"\x55" * size}) for size in (*[1] * 40, 600)]
         disk = MemoryDisk(before, "power")
         journal = Journal(disk, IDENTITY, ORIGIN)
-        with journal.together():
-            for event in batch:
-                journal.append(event)
+        write(journal, *batch)
         data = bytes(disk.data)
         for start in range(behind // SECTOR * SECTOR, len(data), SECTOR):
             contents = read_records(without_sector(data, start, behind))

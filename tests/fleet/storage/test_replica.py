@@ -1,4 +1,4 @@
-"""The replica: every change is on disk first, and comes back exactly."""
+"""The replica: every change goes through the journal, and comes back exactly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import InputError
-from coopbandits.fleet.service import OtherRewardError
+from coopbandits.fleet.service import OtherRewardError, UnavailableError
 from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
 from coopbandits.fleet.storage.events import Observed
 from coopbandits.fleet.storage.journal import COMPACT_GROWTH
@@ -132,24 +132,70 @@ def test_expired_tickets_are_no_longer_open_pulls() -> None:
     assert replica.agent.open_pulls.sum() == 1
 
 
-def test_a_full_disk_refuses_and_changes_nothing() -> None:
+def fill_up() -> tuple[World, Full, int]:
+    """Return an agent whose disk is full since a reward was handed in, and its ticket.
+
+    Another ticket is open.
+    """
     made = world()
     made.disks[0] = disk = Full(made.disks[0].read() or b"")
     made.restart(0)
-    replica = replica_of(made)
-    number, _ = replica.choose(1, None, 0.0)
-    before = remembered(replica)
+    number, _ = replica_of(made).choose(1, None, made.now)
+    replica_of(made).choose(1, None, made.now)
+    made.shells[0].settle()
     disk.full = True
+    assert replica_of(made).observe(number, 1.0)[1] is False
+    made.shells[0].settle()
+    return made, disk, number
+
+
+def acknowledged(made: World) -> bool:
+    """Return whether a caller would get an answer."""
+    told: list[UnavailableError | None] = []
+    made.shells[0].wait(told.append)
+    return told == [None]
+
+
+def test_a_full_disk_refuses_and_changes_nothing_until_a_snapshot_has_what_took_effect() -> None:
+    made, disk, number = fill_up()
+    replica = replica_of(made)
+    before = remembered(replica)
     for attempt in (
-        lambda: replica.choose(1, None, 0.0),
-        lambda: replica.observe(number, 1.0),
-        lambda: replica.expire(1e9),
+        lambda: replica.choose(1, None, made.now),
+        lambda: replica.observe(number + 1, 1.0),
+        lambda: replica.expire(1e18),
         lambda: replica.end_round({}),
         lambda: replica.speak(),
+        lambda: replica.purge([next(iter(replica.arms))]),
     ):
-        with pytest.raises(DiskError):
+        with pytest.raises(DiskError, match="no space"):
             attempt()
-    assert remembered(replica) == before
+        made.shells[0].settle()
+        assert remembered(replica) == before
+    assert not acknowledged(made)
+    disk.full = False
+    made.shells[0].beat()
+    assert acknowledged(made)
+    assert replica.observe(number, 1.0)[1] is True, "it counts once"
+    after = remembered(replica)
+    made.crash(0)
+    made.restart(0)
+    assert remembered(replica_of(made)) == after
+    assert replica_of(made).own_counts.sum() == 1
+
+
+def test_a_reward_that_was_not_acknowledged_counts_once_when_it_is_handed_in_after_a_crash() -> (
+    None
+):
+    made, disk, number = fill_up()
+    assert not acknowledged(made)
+    disk.full = False
+    made.crash(0)
+    made.restart(0)
+    for duplicate in (False, True):
+        assert replica_of(made).observe(number, 1.0)[1] is duplicate
+    assert acknowledged(made)
+    assert replica_of(made).own_counts.sum() == 1
 
 
 class Counting(MemoryDisk):
@@ -209,6 +255,7 @@ def test_a_disk_that_is_full_for_a_while_loses_no_common_round() -> None:
         made.step(2.0)
     before = remembered(replica_of(made))
     replica_of(made).choose(1, None, made.now)  # whatever comes next takes the last round along
+    made.shells[0].settle()
     made.crash(0)
     made.restart(0)
     assert remembered(replica_of(made))["rounds"] == before["rounds"]
@@ -230,6 +277,7 @@ def test_bad_messages_are_found_among_good_ones() -> None:
     assert remembered(replica) == before
     assert replica.refused(inbox) == [2]
     replica.end_round({1: good})
+    made.shells[0].settle()
     after = remembered(replica)
     made.crash(0)
     made.restart(0)
@@ -302,7 +350,7 @@ def test_the_journal_is_rewritten_before_it_grows_without_bound(
         made.pull(0, step, 1.0)
         replica_of(made).end_round({})
         if step % 10 == 0:
-            made.node(0).beat()
+            made.shells[0].beat()
             sizes.append(replica_of(made).journal.size)
             assert sizes[-1] == len(made.disks[0].data)
     assert sum(after < before for before, after in pairwise(sizes)) > 3
@@ -314,6 +362,7 @@ def test_events_that_cannot_have_happened_are_refused_and_the_journal_is_kept() 
     made = world()
     made.pull(0, 1, 1.5)
     replica_of(made).chapter.append(Observed(77, 1.0))  # of a ticket that nobody has
+    made.shells[0].settle()
     before = bytes(made.disks[0].data)
     made.crash(0)
     with pytest.raises(InputError, match="KeyError: 77"):

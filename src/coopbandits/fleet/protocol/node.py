@@ -1,7 +1,7 @@
 """The protocol of one agent: rounds of gossip by the clock, and what is read from neighbours.
 
-It has no clock, network or disk of its own: the clock is a function, the network a `Transport`, and
-the disk belongs to the replica's journal. So the same code runs on real and on simulated ones.
+It has no clock, network or disk: it is told of events with the time, and asks for actions
+(`transport/actions.py`). So the same code runs on real and on simulated ones.
 
 After HELLO (`links`) follow DATA frames, one per round, and BEAT frames as keepalives. A refused
 frame changes nothing but a counter.

@@ -8,9 +8,11 @@ snapshot, a new file with a new snapshot replaces the old one.
 Opening writes nothing. The first snapshot replaces the file, once the bytes that a crash left at
 the end of the old one are kept beside it.
 
-With durability "power", events can share a sync. A committer then gathers them in batches: it takes
-one, writes it in another thread, and reports what became of it. An event takes effect when it is
-gathered, so nobody may be told of it before its batch is stored.
+Events gather in batches, each of which is one write and, with durability "power", one sync. `flush`
+writes a batch at once; a committer takes one, writes it in another thread, and reports what became
+of it. An event takes effect when it is gathered, so nobody may be told of it before its batch is
+stored. A batch that cannot be written is trouble: no more events are taken until a snapshot, which
+has what took effect.
 
 A snapshot is written beside the event loop too, since a disk may take seconds to sync it. Events
 that come meanwhile gather, or, without a committer, go to the old file and at the end to the new
@@ -124,7 +126,7 @@ class Journal:
     torn : int
         Bytes at the end that a crash left behind, which the first snapshot cuts off.
     appended, stored : int
-        How many events were gathered for a committer, and how many of these are on disk.
+        How many events were gathered, and how many of these are on disk.
     setback : DiskError or None
         Why the last snapshot could not be written.
     long_bytes, long_growth : int
@@ -205,7 +207,7 @@ class Journal:
             self.committer.gathered()
 
     def adopt(self, event: Adopted) -> None:
-        """Write the cluster's document, which takes the place of the one before."""
+        """Gather the cluster's document, which takes the place of the one before."""
         self.append(event)
         self.adopted = event
 
@@ -408,7 +410,7 @@ class Chapter:
         self.journal, self.number, self.snapshot, self.events = journal, number, snapshot, events
 
     def append(self, event: Event) -> None:
-        """Write one event."""
+        """Gather one event."""
         self.journal.append(event, self.number)
 
     def hold(self, event: Event) -> None:

@@ -1,11 +1,10 @@
 """The state of one agent as a replica of its journal: events are the only way to change it.
 
-An event is on disk before it takes effect, so nobody is told of a change that a crash could undo.
-Where the journal has a committer, or writes the rounds of several bandits together, an event is
-gathered before it takes effect, and nobody is told before it is on disk. The one exception is the
-end of a synchronous round, which is written with the next event. Opening replays all events. A
-replica has no clock, network or random source: time and random words are arguments, and the disk
-belongs to the journal.
+The journal gathers an event, and it takes effect at once. The shell tells nobody before it is on
+disk, so a crash undoes nothing that somebody knows of. The one exception is the end of a
+synchronous round, which is written with the next event. Opening replays all events. A replica has
+no clock, network or random source: time and random words are arguments, and the disk belongs to the
+journal.
 """
 
 from __future__ import annotations
@@ -167,7 +166,7 @@ class Replica:
         """The agent, where its policy looks at features."""
         return cast("ContextFleetAgent", self.agent)
 
-    # Events: each is written to the journal, then applied
+    # Events: the journal gathers each, then it is applied
 
     def choose(
         self, word: int, allowed: Sequence[int] | None, now: float, context: Vector | None = None
