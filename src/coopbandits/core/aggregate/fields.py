@@ -47,7 +47,7 @@ from coopbandits.core.aggregate.exchange import all_finite, check_vectors
 from coopbandits.core.aggregate.forgetting import CLOCK, discounted, fading_fields
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
-from coopbandits.core.spelling import Named, told
+from coopbandits.core.spelling import Named, is_ours, told
 from coopbandits.core.state import Stateful, read_field
 from coopbandits.core.statistic import Registers
 
@@ -105,6 +105,9 @@ class Sizes(NamedTuple):
     of_arms : bool
         Whether registers are reward sums, counts and squares of arms, in this order, that do not
         fade: those of a pull then follow from its arm and reward (`arm_sums.add_pull`).
+    room : int
+        Rows of tables with one per agent heard of. It is a matter of memory, and tells nothing
+        about N: the driver has room for all, a machine makes more (`FieldMachine.make_room`).
     """
 
     arms: int
@@ -113,14 +116,15 @@ class Sizes(NamedTuple):
     agents: int
     groups: int = 0
     of_arms: bool = False
+    room: int = 1
 
 
-def sizes_of(registers: Registers, links: int, num_agents: int | None) -> Sizes:
+def sizes_of(registers: Registers, links: int, num_agents: int | None, room: int = 1) -> Sizes:
     """Return the sizes of an agent's fields."""
     groups = registers.share(registers.zeros()).counts.size
     of_arms = registers.layout is not None and registers.decay == 1.0
     arms, width = registers.num_arms, registers.size
-    return Sizes(arms, width, Links(links), num_agents or 0, groups, of_arms)
+    return Sizes(arms, width, Links(links), num_agents or 0, groups, of_arms, room)
 
 
 class Field(NamedTuple):
@@ -403,11 +407,16 @@ class FieldState(Stateful):
             for name in self.fields
         }
         self.check_state(values)
+        self.fit(values)
         for name, value in values.items():
             if name in self.state._fields:
                 self._held(name)[...] = value
             else:
                 setattr(self.state.me if hasattr(self.state.me, name) else self, name, value)
+
+    def fit(self, values: State) -> None:
+        """Make tables as long as those of a state that is about to be restored."""
+        del values
 
     def _held(self, name: str) -> Any:
         """Return an array or a number of the state, or an attribute that is kept with it."""
@@ -427,10 +436,10 @@ class FieldMachine(FieldState, ContextMachine):
         self.neighbors = sorted(view.neighbor_weights)
         self.places = {j: at for at, j in enumerate(self.neighbors)}
         links = len(self.neighbors)
-        sizes = sizes_of(registers, links, view.num_agents)
+        self.sizes = sizes = sizes_of(registers, links, view.num_agents)
         self.layout, self.most = spec.layout(sizes, registers.decay), spec.widest(sizes, registers)
         self.stamps = self.most > spec.message_width(sizes)  # messages end in one
-        self.functions = spec.functions(registers.decay)
+        self.functions, self.is_checked = spec.functions(registers.decay), not is_ours(spec)
         self.state = agent_state(self.layout, links)
         derived = {*spec.derived, *CLOCK, *fading_fields(0)} - (
             {"clock"} if registers.decay != 1.0 else set()
@@ -444,12 +453,21 @@ class FieldMachine(FieldState, ContextMachine):
         self._inbox = np.zeros((links, self.most))
         self._lengths = np.zeros(links, dtype=np.int64)
 
+    def make_room(self, room: int) -> None:
+        """Let tables of agents heard of have so many rows; those that are new are 0."""
+        self.sizes = self.sizes._replace(room=room)
+        self.layout = self.spec.layout(self.sizes, self.registers.decay)
+        grown, held = agent_state(self.layout, len(self.neighbors)), self.state
+        for array, old in zip(grown[1:], held[1:], strict=True):
+            array[tuple(map(slice, old.shape))] = old
+        self.state = grown._replace(me=held.me)
+
     def estimate(self) -> Estimate:
         """Return what the function writes."""
         totals, certain, about = self.registers.zeros(), self.registers.zeros(), np.ones(ABOUT)
         about[TIME] = COUNTED
         self._call("estimate", totals, certain, about)
-        if not (all_finite(totals) and all_finite(about)):
+        if self.is_checked and not (all_finite(totals) and all_finite(about)):
             raise self._failure(
                 f"estimate wrote totals {totals.tolist()}, and {about.tolist()} about them; write "
                 "finite numbers"

@@ -43,10 +43,6 @@ stale_cache.remove(leaves.cache_folder())
 
 Kernel = Callable[[Parts, Task, range, Tick], Record]
 
-KERNELS: dict[type, Kernel] = {FloodedTotals: flood.play_flood}
-"""Aggregation → the kernel that plays any index on it; subclasses have none."""
-
-
 def play_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of an index that declares a bonus on own sums."""
     return play_local_bonus(parts, task, runs, tick) or driver.play_fields(parts, task, runs, tick)
@@ -57,22 +53,25 @@ SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: pla
 where all may play all arms and nobody stops."""
 
 
+SENDS_NOTHING = (play_flooded_pulls, play_neighborhood)
+"""Kernels that make no messages, of which the driver would have to keep many."""
+
+
 def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
-    if faster := _equivalent(task):
-        return faster
-    if driver.on_fields(task):
-        return driver.play_fields
-    kind = type(parts_of(task).aggregation)
-    return play_linear_flood if task.tables.in_context else KERNELS[kind]
+    return _equivalent(task) or driver.play_fields
 
 
 def _equivalent(task: Task) -> Kernel | None:
     """Return a kernel that plays a task as the driver does, but faster."""
-    is_apart = task.clocks is not None or task.tables.in_context or bool(task.faults)
-    if is_apart or len(task.policy.members) > 1 or driver.source_of(task.policy) is not None:
+    is_apart = task.clocks is not None or len(task.policy.members) > 1
+    if is_apart or driver.source_of(task.policy) is not None:
         return None
     parts = parts_of(task)
+    if type(parts.aggregation) is FloodedTotals:
+        return _flood(parts, task)
+    if task.tables.in_context or task.faults:
+        return None
     kind, lasts = type(parts.aggregation), not parts.aggregation.forgets
     is_plain = lasts and task.tables.allowed is None and task.stop is None
     if is_plain and declares_bonus(parts.index) and kind in SHORTCUTS:
@@ -88,6 +87,19 @@ def _equivalent(task: Task) -> Kernel | None:
     return play_staged if kind is StagedMixing else None
 
 
+def _flood(parts: Parts, task: Task) -> Kernel | None:
+    """Return the kernel of a flood of totals in which entries are places in a log, where it fits."""
+    spec = parts.aggregation
+    is_late = any(kind.longest_delay for kind in task.faults.kinds)
+    if spec != FloodedTotals(discount=getattr(spec, "discount", 1.0)) or is_late:
+        return None
+    if task.tables.in_context:
+        is_plain = not (task.faults or spec.forgets or isinstance(task.problem, World))
+        is_plain = is_plain and parts.statistic.takes_context
+        return play_linear_flood if is_plain and not linear_excess(parts, task) else None
+    return None if flood.excess(task) else flood.play_flood
+
+
 def parts_of(task: Task) -> Parts:
     """Return the parts of a task that is played by its parts; of a population the first's."""
     parts = driver.played_parts(driver.players(task.policy)[0])
@@ -96,11 +108,7 @@ def parts_of(task: Task) -> Parts:
 
 
 def obstacle(task: Task) -> str | None:
-    """Return what is not compiled, as words to follow "no kernel", or None if all is.
-
-    For aggregations on fields `driver.obstacle` says it. Beside these, floods of totals alone are
-    compiled, and some of their settings, faults and linear models are not.
-    """
+    """Return what is not compiled, as words to follow "no kernel", or None if all is."""
     if driver.on_fields(task):
         if missing := driver.obstacle(task):
             return missing
@@ -112,51 +120,9 @@ def obstacle(task: Task) -> str | None:
         return ""
     if not task.policy.plays_parts:
         return " for agents that it makes itself"
-    if isinstance(parts.aggregation, Aggregation):
-        return parts.aggregation.machine_only
-    if type(parts.aggregation) not in KERNELS:
-        return f" for aggregation {parts.aggregation.spelling}"
-    if task.clocks is not None:
-        return f" for {parts.aggregation.name} on own clocks"
-    return _no_setting(parts.aggregation) or _no_flood(parts, task) or _uncompiled(parts, task)
-
-
-def _no_setting(aggregation: object) -> str:
-    """Return a setting of a flood that is for the reference engine, in the same words."""
-    if getattr(aggregation, "window", None) is not None:
-        return " for windows of floods"
-    if getattr(aggregation, "lazy", 0.0):
-        return " for lazy floods"
-    if getattr(aggregation, "spread", None) is not None:
-        return " for floods that are pooled in part"
-    return ""
-
-
-def _no_flood(parts: Parts, task: Task) -> str:
-    """Return what a flood meets with that is for the reference engine, in the same words."""
-    late = any(kind.longest_delay for kind in task.faults.kinds)
-    if task.faults and (late or task.tables.in_context):
-        return f" for {parts.aggregation.name} under faults {task.faults.spelling}"
-    if task.tables.in_context:
-        return _no_linear_flood(parts, task)
-    if parts.statistic.registers(task.problem.num_arms).layout is None:
-        return f" for statistic {parts.statistic.spelling}"
-    return flood.excess(task) or ""
-
-
-def _no_linear_flood(parts: Parts, task: Task) -> str:
-    """Return the same for rewards that depend on features."""
-    if not parts.statistic.takes_context or not is_ours(parts.index):
-        return f" of index {parts.index.spelling} for rewards that depend on features"
-    if parts.aggregation.forgets:
-        return " for floods of linear models that forget"
-    # A world of one group and one segment is alike everywhere, but has other coefficients than the
-    # problem that it is made of, and the kernel asks the problem.
-    if isinstance(task.problem, World) or not task.tables.is_everywhere_alike:
-        return " for floods of linear models in worlds"
-    if linear_excess(parts, task):
-        return f" for floods of linear models among {task.network.num_agents} agents"
-    return ""
+    aggregation = parts.aggregation
+    only = aggregation.machine_only if isinstance(aggregation, Aggregation) else ""
+    return only or f" for aggregation {aggregation.spelling}"
 
 
 def _members(task: Task) -> list[Parts]:
@@ -224,15 +190,13 @@ class CPUEngine:
 
     def run_bytes(self, task: Task) -> int:
         """Return the bytes of one run: registers, the log of a flood, tables of shuffled arms."""
+        if (kernel := _equivalent(task)) is None:
+            return driver.run_bytes(task)
         table = task.tables.rows.nbytes if task.shuffle_arms else 0
         of_agents = task.network.num_agents * task.problem.num_arms * 100 + table
-        if driver.on_fields(task):
-            sends_nothing = _equivalent(task) in (play_flooded_pulls, play_neighborhood)
-            return of_agents if sends_nothing else driver.run_bytes(task)
-        if task.tables.in_context:
-            size = parts_of(task).registers(task.problem.num_arms, task.num_features).size
-            return 8 * size * (task.network.num_agents**2 + task.network.num_edges)
-        return of_agents + flood.bytes_of_a_run(task)
+        if kernel is flood.play_flood:
+            return of_agents + flood.bytes_of_a_run(task)
+        return of_agents if kernel in SENDS_NOTHING else driver.run_bytes(task)
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
         """Use this many threads, and announce compilations."""

@@ -29,7 +29,7 @@ WORD = 8
 """Bytes of a number."""
 
 MOST_BYTES = 2_000_000_000
-"""Messages of one run take at most this much memory."""
+"""What agents remember, and messages, take at most this much memory in one run."""
 
 
 class Memory(NamedTuple):
@@ -106,7 +106,7 @@ def form_of(policy: AnyPolicy, task: Task) -> Form:
     registers = registers_of(policy, task)
     fading = spec.decaying(registers)  # may have registers of its own
     told = task.network.num_agents if "num_agents" in policy.needs else 0
-    sizes = sizes_of(fading, 1, told)
+    sizes = sizes_of(fading, 1, told, room=task.network.num_agents)
     layout = spec.layout(sizes, fading.decay)
     if source := source_of(policy):
         numbers, arrays = source.layout(task.problem.num_arms)
@@ -148,19 +148,19 @@ def run_bytes(task: Task) -> int:
 
 
 def excess(task: Task) -> str | None:
-    """Return a phrase on how much the messages of a run take, or None if they fit.
+    """Return a phrase on how much memory a run takes, or None if it fits.
 
-    Only messages that grow with the number of agents may be too many.
+    Only where messages grow with the number of agents, and what agents remember of each other, it
+    may be too much.
     """
     policy = players(task.policy)[0]
-    spec, most = aggregation_of(policy), form_of(policy, task).most
-    held = 2 * task.network.num_edges * (1 + late_slots(task)) + task.network.num_agents
-    if spec is None or not spec.grows or WORD * most * held <= MOST_BYTES:
+    spec, needed = aggregation_of(policy), run_bytes(task)
+    if spec is None or not spec.grows or needed <= MOST_BYTES:
         return None
     return (
         f" for {task.network.num_agents} agents with {task.network.num_edges} links, since a run "
-        f"would take {WORD * most * held / 1e9:.3g} GB for messages of up to {most} values, more "
-        f"than {MOST_BYTES / 1e9:.3g} GB"
+        f"would take {needed / 1e9:.3g} GB for what they remember and messages of up to "
+        f"{form_of(policy, task).most} values, more than {MOST_BYTES / 1e9:.3g} GB"
     )
 
 
