@@ -102,9 +102,7 @@ def find(row: Row, value: float, near: int) -> int:
 
 def find_above(places: Row, row: Row, limit: float, others: Row, besides: float) -> int:
     """Write where a row is above a limit and another one is not `besides`; return how many are."""
-    found = np.flatnonzero(row > limit)
-    if found.size > 0 and besides >= 0.0:
-        found = found[others[found] != besides]
+    found = ((row > limit) & (others != besides)).nonzero()[0]
     places[: found.size] = found
     return int(found.size)
 

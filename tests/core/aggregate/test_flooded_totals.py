@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import FloodedTotals
 from coopbandits.core.aggregate.entries import FORGET, RENUMBER, entry_number
+from coopbandits.core.aggregate.flooded_entries import CHANGED
 from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
@@ -74,7 +75,7 @@ def test_an_agent_without_memory_hears_of_its_former_self() -> None:
     for _ in range(4):
         world.step()
     for agent in world.agents:
-        assert agent.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
+        assert agent.machine.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
 
 
 @REPEATABLE
@@ -88,9 +89,9 @@ def test_totals_are_as_old_as_far(graph: nx.Graph[Any]) -> None:
         for i, agent in enumerate(world.agents):
             ages = {j: max(1, distance[i][j]) for j in graph}
             reached = [j for j in graph if ages[j] <= world.now]
-            assert agent.entries[:, 0].tolist() == reached
+            assert agent.machine.entries[:, 0].tolist() == reached
             expected = [world.history[world.now + 1 - ages[j]][j].tolist() for j in reached]
-            assert agent.entries[:, 2:].tolist() == expected
+            assert agent.machine.entries[:, 2:].tolist() == expected
 
 
 @REPEATABLE
@@ -102,14 +103,14 @@ def test_loss_is_delay_and_traffic_ends(graph: nx.Graph[Any], schedule: Schedule
         world.pull()
         world.step(schedule)
         for agent in world.agents:
-            for entry in agent.entries:
+            for entry in agent.machine.entries:
                 j, rounds = entry[:2].astype(int)
                 assert entry[2:].tolist() == world.history[rounds][j].tolist()
             assert np.isfinite(agent.estimate().anticipation)
     for _ in range(nx.diameter(graph) + 5):
         world.step()
     for agent in world.agents:
-        assert agent.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
+        assert agent.machine.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
         assert all(len(sent(agent, j)) == 2 for j in agent.places)
 
 
@@ -151,19 +152,19 @@ def test_an_entry_that_is_forgotten_leaves_the_totals_and_may_come_back() -> Non
     mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
     mine.receive({2: told([2, 1, 0, 0, 9, 0], [3, 1, 0, 0, 1, 0])})
     mine.receive({2: told([2, FORGET, 0, 0, 0, 0], [1, FORGET, 0, 0, 0, 0])})
-    assert mine.entries[:, 0].tolist() == [1, 3], "the own one is never forgotten"
+    assert mine.machine.entries[:, 0].tolist() == [1, 3], "the own one is never forgotten"
     mine.receive({2: told([3, FORGET, 0, 0, 0, 0], [3, 1, 0, 0, 0.5, 0])})
-    assert mine.entries[:, 4].tolist() == [0, 0.5], "also with fewer pulls"
+    assert mine.machine.entries[:, 4].tolist() == [0, 0.5], "also with fewer pulls"
 
 
 def test_what_a_renumbered_agent_leaves_behind_is_as_it_was_signed() -> None:
     mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
     mine.observe(0, 0.5)
-    left = mine.entries[0].copy()
+    left = mine.machine.entries[0].copy()
     mine.receive({})
     mine.observe(0, 0.5)
     mine.receive({2: told(mine.renumbering(7, left).tolist())})
-    assert mine.entries.tolist() == [left.tolist(), [7, 2, 0.5, 0, 1, 0]]
+    assert mine.machine.entries.tolist() == [left.tolist(), [7, 2, 0.5, 0, 1, 0]]
 
 
 def test_a_renumbered_agent_leaves_what_was_told_behind() -> None:
@@ -173,9 +174,9 @@ def test_a_renumbered_agent_leaves_what_was_told_behind() -> None:
     mine.receive({2: told([7, RENUMBER, 0.5, 0, 1, 0], [1, 9, 2, 0, 5, 0])})
     assert mine.number == 7
     assert mine.heard_from(2) == 0.0, "neighbours have to tell this memory everything"
-    assert mine.entries[:, [0, 2, 4]].tolist() == [[1, 2, 5], [7, 1, 2]]
+    assert mine.machine.entries[:, [0, 2, 4]].tolist() == [[1, 2, 5], [7, 1, 2]]
     mine.observe(0, 0.5)
-    assert mine.entries[1, 4] == 3
+    assert mine.machine.entries[1, 4] == 3
     assert mine.share().counts.tolist() == [4, 0], "all that this agent remembers to have pulled"
     again = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
     again.restore_state(mine.export_state())
@@ -190,7 +191,7 @@ def test_a_renumbered_lazy_agent_tells_its_next_pull() -> None:
         mine.observe(0, 0.5)
     mine.receive({2: told([7, RENUMBER, 1.5, 0, 3, 0])})
     mine.observe(0, 0.5)
-    assert mine.changed[1] == mine.rounds + 2, "nothing was told under the new number yet"
+    assert mine.tags[1, CHANGED] == mine.rounds + 2, "nothing was told under the new number yet"
 
 
 def test_agents_are_counted_and_not_their_numbers() -> None:
@@ -219,7 +220,7 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "agent": (lambda s: s["entries"][1].__setitem__(0, 0.5), r"entries.*agent 0\.5"),
     "order": (lambda s: s["entries"].reverse(), "entries.*own"),
     "stranger": (lambda s: s["entries"][0].__setitem__(0, 0.0), "entries.*own"),
-    "length": (lambda s: s["changed"].pop(), "entries.*changed.*sources"),
+    "length": (lambda s: s["tags"].pop(), "entries.*tags"),
 }
 
 

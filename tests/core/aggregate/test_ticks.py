@@ -270,11 +270,11 @@ def test_a_renumbered_agent_leaves_behind_what_it_told_when_it_told_it() -> None
     mine.pass_time(100 + HALF_LIFE)
     mine.receive({})
     mine.observe(0, 1.0)
-    np.testing.assert_allclose(mine.entries[0, HEADER:], [1.5, 0, 1.5, 0, 2])
+    np.testing.assert_allclose(mine.machine.entries[0, HEADER:], [1.5, 0, 1.5, 0, 2])
     order = mine.renumbering(7, told)
     assert order[:HEADER].tolist() == [7.0, RENUMBER - 101.0]
     mine.receive({2: mine.note(2, order[None])})
-    left, fresh = mine.entries
+    left, fresh = mine.machine.entries
     assert left.tolist() == told.tolist(), "to the bit, so that its signature stays valid"
     np.testing.assert_allclose(fresh, [7, 101 + HALF_LIFE, 1, 0, 1, 0, 1])
     np.testing.assert_allclose(mine.estimate().counts, [1.5, 0.0])

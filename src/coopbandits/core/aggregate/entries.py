@@ -144,7 +144,10 @@ def check_entries(
 
     `orders` allows those too.
     """
-    for agent, rounds in zip(agents.tolist(), told_rounds.tolist(), strict=True):
+    numbers, all_rounds = agents.tolist(), told_rounds.tolist()
+    if min(numbers) >= 0.0 <= min(all_rounds) and all(map(float.is_integer, numbers)):
+        return
+    for agent, rounds in zip(numbers, all_rounds, strict=True):
         if (
             agent < 0.0
             or agent != agent // 1.0

@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 TIME, AGENTS, AHEAD = range(3)
 """Places in `about`, which says what stands behind totals: as in `Estimate`."""
 
-ABOUT = 3
-
 COUNTED = -1.0
 """The time before `estimate` sets one. Below 0 it is a multiple of the pulls in the totals, −2 for
 twice as many; but at least `least_time`."""
 
+UNTOLD = np.array([COUNTED, 1.0, 1.0])
+"""What stands in `about` before `estimate` writes into it."""
 
 FUNCTIONS = ("observe", "message", "receive", "estimate", "prepare")
 """Those that are compiled."""
@@ -448,6 +448,7 @@ class FieldMachine(FieldState, ContextMachine):
         per_link = {field.name for field in self.layout.arrays if field.per_link}
         self.links = tuple(name for name in self.fields if name in per_link)
         spec.begin(self.state, view, registers)
+        self.is_certain = spec.certifies and getattr(spec, "window", None) is None
         self.is_prepared = False
         self._pull, self._out = registers.zeros(), np.zeros(self.most)
         self._inbox = np.zeros((links, self.most))
@@ -464,8 +465,7 @@ class FieldMachine(FieldState, ContextMachine):
 
     def estimate(self) -> Estimate:
         """Return what the function writes."""
-        totals, certain, about = self.registers.zeros(), self.registers.zeros(), np.ones(ABOUT)
-        about[TIME] = COUNTED
+        totals, certain, about = self.registers.zeros(), self.registers.zeros(), UNTOLD.copy()
         self._call("estimate", totals, certain, about)
         if self.is_checked and not (all_finite(totals) and all_finite(about)):
             raise self._failure(
@@ -478,7 +478,7 @@ class FieldMachine(FieldState, ContextMachine):
         if time < 0.0:
             time = max(self.spec.least_time, -time * float(self.registers.version(totals)))
         found = self.registers.read(totals, time=time, num_agents=num_agents, anticipation=ahead)
-        if not self.spec.certifies or getattr(self.spec, "window", None) is not None:
+        if not self.is_certain:
             return found
         return found._replace(certain=self.registers.share(certain))
 

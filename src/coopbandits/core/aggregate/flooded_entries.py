@@ -35,8 +35,8 @@ and how much older it is than the clock tells."""
 
 TAGS = 3
 
-OWN = -1.0
-"""The source of what the agent observed itself."""
+OWN, NOBODY = -1.0, -2.0
+"""The source of what the agent observed itself, and of nothing."""
 
 NUMBER, PULLS, BEHIND, TAKEN, BEFORE = range(5)
 """Marks: the number of an entry, its version, what the rounds behind it count, the round in which
@@ -83,10 +83,9 @@ def tells(s: Any, own: Any) -> bool:
 def find_news(s: Any, link: int) -> int:
     """Write which entries a neighbour may not have into `news`, and return how many there are."""
     used, arrived = s.me.num_entries, s.arrived[link]
-    besides = s.ends[link] if arrived > 0.0 else OWN
-    return rows.find_above(
-        s.news, s.tags[:used, CHANGED], arrived, s.tags[:used, SOURCE], besides
-    )
+    besides = s.ends[link] if arrived > 0.0 else NOBODY  # if nothing arrived, its memory is new
+    tags = s.tags[:used]
+    return rows.find_above(s.news, tags[:, CHANGED], arrived, tags[:, SOURCE], besides)
 
 
 def is_silent(s: Any, link: int, count: int) -> bool:
@@ -219,7 +218,7 @@ def leaps(s: Any) -> bool:
     if s.tags[s.me.place, SOURCE] != OWN:
         return True  # others told what this agent had pulled before it lost its memory
     rounds = s.past.shape[0] - 1
-    for at in range(s.me.num_entries):
+    for at in range(s.me.num_entries):  # noqa: SIM110  what is compiled has no generators
         if s.entries[at, 1] - s.marks[at, BEFORE] > rounds:
             return True
     return False

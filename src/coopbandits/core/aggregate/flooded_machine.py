@@ -151,13 +151,15 @@ class FloodedTotalsMachine(FieldMachine):
         pulls, places = self.registers.version(entries[:, HEADER:]), self._open(entries[:, 0])
         s = self.state
         newer = (pulls > s.marks[places, PULLS]).nonzero()[0]
+        if not newer.size:
+            return
         at = places.take(newer)
         if len(set(at.tolist())) < at.size:
             newest = newest_of(at, pulls.take(newer))
             newer, at = newer.take(newest), at.take(newest)
-        senders = [j for j, values in told.items() for _ in range(values.size // width)]
+        sources = [float(j) for j, values in told.items() for _ in range(0, values.size, width)]
         tags = np.zeros((at.size, TAGS))
-        tags[:, CHANGED], tags[:, SOURCE] = s.me.rounds + 1.0, np.array(senders).take(newer)
+        tags[:, CHANGED], tags[:, SOURCE] = s.me.rounds + 1.0, [sources[e] for e in newer.tolist()]
         s.entries[at], s.tags[at] = entries.take(newer, axis=0), tags
         s.marks[at, PULLS] = pulls.take(newer)
         if s.me.decay != 1.0:

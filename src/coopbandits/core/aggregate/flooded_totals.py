@@ -33,8 +33,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import OWN, ROBUST, MessageSize
 from coopbandits.core.aggregate.entries import HEADER
@@ -42,7 +40,6 @@ from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, 
 from coopbandits.core.aggregate.flooded_entries import (
     MARKS,
     NUMBER,
-    SOURCE,
     TAGS,
     add_own,
     begin_round,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from coopbandits.core import rows
 from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.core.checks import require_count, require_number
-from coopbandits.core.contract import State, Vector
+from coopbandits.core.contract import State
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
 

@@ -43,6 +43,7 @@ stale_cache.remove(leaves.cache_folder())
 
 Kernel = Callable[[Parts, Task, range, Tick], Record]
 
+
 def play_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of an index that declares a bonus on own sums."""
     return play_local_bonus(parts, task, runs, tick) or driver.play_fields(parts, task, runs, tick)
@@ -88,7 +89,7 @@ def _equivalent(task: Task) -> Kernel | None:
 
 
 def _flood(parts: Parts, task: Task) -> Kernel | None:
-    """Return the kernel of a flood of totals in which entries are places in a log, where it fits."""
+    """Return the kernel of a flood of totals, in which entries are places in a log, if it fits."""
     spec = parts.aggregation
     is_late = any(kind.longest_delay for kind in task.faults.kinds)
     if spec != FloodedTotals(discount=getattr(spec, "discount", 1.0)) or is_late:

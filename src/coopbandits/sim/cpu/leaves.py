@@ -306,7 +306,7 @@ def _loops() -> dict[Any, Any]:
     def find_above(places: Any, row: Any, limit: Any, others: Any, besides: Any) -> Any:
         found = 0
         for w in range(row.size):
-            if row[w] > limit and (others[w] != besides or besides < 0.0):
+            if row[w] > limit and others[w] != besides:
                 places[found] = w
                 found += 1
         return found
