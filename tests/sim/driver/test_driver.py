@@ -98,7 +98,9 @@ AGGREGATIONS = (
     cb.TreeSums(window=7), cb.TreeSums(lazy=0.3), cb.TreeSums(spread=0.2),
     cb.TreeSums(spread="estimate"), cb.TreeSums(spread=math.inf), cb.LedgerSums(),
     cb.LedgerSums(discount=0.9), cb.FloodedPulls(hop_limit=1), cb.FloodedPulls(hop_limit=10),
-    cb.FloodedPulls(hop_limit=3, wait=4),
+    cb.FloodedPulls(hop_limit=3, wait=4), cb.FloodedTotals(), cb.FloodedTotals(discount=0.9),
+    cb.FloodedTotals(window=7), cb.FloodedTotals(lazy=0.3), cb.FloodedTotals(spread=0.2),
+    cb.FloodedTotals(spread="estimate", lazy=0.1), cb.FloodedTotals(spread=math.inf),
 )  # fmt: skip
 RIVALS = (
     cb.DPE2(), cb.DPE2("bernoulli"), cb.GosInE(), cb.GosInE(blocking=True, constant=1.0),
@@ -152,24 +154,32 @@ def test_one_controller(aggregation: Any) -> None:
         compare(policy, faults="sleep=0.2", stop=0.9, horizon=200)
 
 
+LINEAR = cb.LinearBandit([0.5, -0.25, 1.0], num_arms=4, sigma=0.5)
+FASTER: tuple[tuple[Any, cb.Index, dict[str, Any]], ...] = (
+    (cb.RunningConsensus(), cb.NormalDraw(), {}),
+    (cb.StagedMixing(), cb.NormalDraw(), {}),
+    (cb.NeighborhoodSums(), cb.NormalDraw(), {}),
+    (cb.FloodedPulls(3), cb.NormalDraw(), {}),
+    (cb.FloodedTotals(), cb.NormalDraw(), {}),
+    (cb.FloodedTotals(), cb.UCB(), {"faults": "loss=0.3,sleep=0.2"}),
+    (cb.FloodedTotals(), cb.NormalDraw(), {"faults": "crash=0.4@10..30:lost"}),
+    (cb.FloodedTotals(discount=0.9), cb.NormalDraw(), {"faults": "loss=0.3"}),
+    (cb.FloodedTotals(), cb.LinTS(), {"problem": LINEAR}),
+    (cb.FloodedTotals(), cb.LinUCB(disjoint=True), {"problem": LINEAR}),
+    *((aggregation, cb.NormalDraw(), {}) for aggregation in CENTRAL),
+)
+
+
 @pytest.mark.parametrize(
-    "aggregation",
-    [
-        cb.RunningConsensus(),
-        cb.StagedMixing(),
-        cb.NeighborhoodSums(),
-        cb.FloodedPulls(3),
-        *CENTRAL,
-    ],
-    ids=lambda each: str(each.spelling),
+    ("aggregation", "index", "more"), FASTER, ids=[f"{a.spelling}*{i}{m}" for a, i, m in FASTER]
 )
 def test_faster_equivalents_play_what_the_driver_does(
-    aggregation: Any, monkeypatch: pytest.MonkeyPatch
+    aggregation: Any, index: cb.Index, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = cb.combine(aggregation, cb.NormalDraw())
-    found = compare(policy)
+    policy = cb.combine(aggregation, index)
+    found = compare(policy, **more)
     monkeypatch.setattr("coopbandits.sim.cpu._equivalent", lambda task: None)
-    driven = compare(policy)
+    driven = compare(policy, **more)
     np.testing.assert_array_equal(found.arms, driven.arms)
     np.testing.assert_array_equal(found.values_sent, driven.values_sent)
 

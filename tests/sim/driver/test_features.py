@@ -75,7 +75,8 @@ def test_single_pulls_are_sent_as_registers(aggregation: Any) -> None:
 
 AGGREGATIONS = (
     cb.TreeSums(), cb.TreeSums(discount=0.9), cb.TreeSums(window=7), cb.TreeSums(lazy=0.3),
-    cb.LedgerSums(), cb.LedgerSums(discount=0.9),
+    cb.LedgerSums(), cb.LedgerSums(discount=0.9), cb.FloodedTotals(), cb.FloodedTotals(lazy=0.3),
+    cb.FloodedTotals(discount=0.9), cb.FloodedTotals(window=7),
 )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ SETTINGS: dict[type[Any], Callable[[Draw], dict[str, Any]]] = {
         "hop_limit": draw.choice([1, 2, 5, 50]), "wait": draw.choice([0, 1, 3])
     },
     cb.TreeSums: lambda draw: draw.choice([_window, _discount, _lazy, _spread])(draw),
+    cb.FloodedTotals: lambda draw: draw.choice([_window, _discount, _lazy, _spread])(draw),
     cb.LedgerSums: lambda draw: _discount(draw),
     cb.CentralTotals: lambda draw: {
         "delay": draw.choice([None, 0, 1, 4]), **(_window(draw) or _discount(draw))
