@@ -89,16 +89,24 @@ def _equivalent(task: Task) -> Kernel | None:
 
 
 def _flood(parts: Parts, task: Task) -> Kernel | None:
-    """Return the kernel of a flood of totals, in which entries are places in a log, if it fits."""
+    """Return the kernel of a flood of totals, if it fits into memory."""
+    if not _is_logged(parts, task):
+        return None
+    if task.tables.in_context:
+        return None if linear_excess(parts, task) else play_linear_flood
+    return None if flood.excess(task) else flood.play_flood
+
+
+def _is_logged(parts: Parts, task: Task) -> bool:
+    """Return whether entries of a flood can be places in a log, and linear models be without."""
     spec = parts.aggregation
     is_late = any(kind.longest_delay for kind in task.faults.kinds)
     if spec != FloodedTotals(discount=getattr(spec, "discount", 1.0)) or is_late:
-        return None
-    if task.tables.in_context:
-        is_plain = not (task.faults or spec.forgets or isinstance(task.problem, World))
-        is_plain = is_plain and parts.statistic.takes_context
-        return play_linear_flood if is_plain and not linear_excess(parts, task) else None
-    return None if flood.excess(task) else flood.play_flood
+        return False
+    if not task.tables.in_context:
+        return True
+    is_plain = not (task.faults or spec.forgets or isinstance(task.problem, World))
+    return is_plain and parts.statistic.takes_context
 
 
 def parts_of(task: Task) -> Parts:
@@ -114,8 +122,7 @@ def obstacle(task: Task) -> str | None:
         if missing := driver.obstacle(task):
             return missing
         uncompiled = (_uncompiled(each, task) for each in _members(task))
-        too_much = None if _equivalent(task) else driver.excess(task)
-        return too_much or next(filter(None, uncompiled), None)
+        return _excess(task) or next(filter(None, uncompiled), None)
     parts = task.policy.parts
     if parts is None:
         return ""
@@ -124,6 +131,15 @@ def obstacle(task: Task) -> str | None:
     aggregation = parts.aggregation
     only = aggregation.machine_only if isinstance(aggregation, Aggregation) else ""
     return only or f" for aggregation {aggregation.spelling}"
+
+
+def _excess(task: Task) -> str | None:
+    """Return a phrase on how much memory a run takes, or None if it fits."""
+    found = None if _equivalent(task) else driver.excess(task)
+    parts = parts_of(task)
+    if found and not task.tables.in_context and task.clocks is None and _is_logged(parts, task):
+        return flood.excess(task)  # of which more agents fit
+    return found
 
 
 def _members(task: Task) -> list[Parts]:
