@@ -10,11 +10,18 @@ import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import FloodedTotals
 from coopbandits.core.aggregate.entries import FORGET, RENUMBER, entry_number
-from coopbandits.core.aggregate.flooded_entries import CHANGED
+from coopbandits.core.aggregate.flooded_entries import (
+    CHANGED,
+    begin_round,
+    end_round,
+    hear,
+    listen,
+)
 from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
@@ -234,3 +241,38 @@ def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
     with pytest.raises(InputError, match=sentence):
         mine.restore_state(state)
     assert mine.export_state() == before
+
+
+ENTRIES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=12)
+
+
+@settings(max_examples=60)
+@given(st.lists(ENTRIES, min_size=1, max_size=4), st.sampled_from([1.0, 0.5]), st.data())
+def test_many_entries_are_taken_as_one_after_another(
+    rounds: list[list[tuple[int, int]]], discount: float, data: st.DataObject
+) -> None:
+    """Unknown ones, older ones, and several of one agent, in any order."""
+    view = one_view(agent_id=4, neighbor_weights={1: 0.5, 2: 0.5})
+    found, expected = (machine(FloodedTotals(discount=discount), view) for _ in range(2))
+    for number, first in enumerate(rounds, 1):
+        second = data.draw(ENTRIES)
+        messages = {
+            j: told(
+                *([a, n, float(j), 0, n, 0] + [n] * (discount != 1.0) for a, n in each),
+                number=number,
+            )
+            for j, each in ((1, first), (2, second))
+        }
+        for each in (found, expected):
+            each.observe(0, 1.0)
+        found.receive(messages)
+        expected.machine.make_room(40)
+        s = expected.machine.state
+        begin_round(s)
+        for j, message in messages.items():
+            listen(s, expected.places[j], number, 0.0, message.size)
+            hear(s, message[2:], float(j))
+        end_round(s)
+        assert found.export_state() == expected.export_state()
+        assert found.estimate().counts.tolist() == expected.estimate().counts.tolist()
+        assert found.estimate().num_agents == len(found.machine.entries)

@@ -145,7 +145,7 @@ def check_entries(
     `orders` allows those too.
     """
     numbers, all_rounds = agents.tolist(), told_rounds.tolist()
-    if min(numbers) >= 0.0 <= min(all_rounds) and all(map(float.is_integer, numbers)):
+    if numbers and min(numbers) >= 0.0 <= min(all_rounds) and all(map(float.is_integer, numbers)):
         return
     for agent, rounds in zip(numbers, all_rounds, strict=True):
         if (
