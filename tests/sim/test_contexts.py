@@ -298,13 +298,6 @@ def test_every_pull_of_an_own_clock_meets_a_request_of_its_own() -> None:
             assert np.array_equal(drawn[pull, arm], x)
 
 
-def test_floods_on_own_clocks_are_not_compiled(capsys: pytest.CaptureFixture[str]) -> None:
-    call: dict[str, Any] = {"clocks": "poisson", "keep": "", "engine": "auto"}
-    result = play(LINEAR, CYCLE, ["flooded-totals*lin-ts"], 5, **call)
-    assert result.meta["engines"] == ["reference"]
-    assert "kernel for flooded-totals on own clocks" in capsys.readouterr().err
-
-
 def test_talking_pays_on_own_clocks() -> None:
     texts = ["tree-sums*lin-ts", "local-sums*lin-ts", "central-totals*lin-ts"]
     result = play(LINEAR, COMPLETE, texts, 150, clocks="poisson:ratio=4", keep="agents")

@@ -168,7 +168,7 @@ class FloodedTotalsMachine(FieldMachine):
     def _open(self, numbers: Vector) -> NDArray[np.intp]:
         """Return where the entries with these numbers are; there is one of each from now on."""
         s = self.state
-        column = s.marks[: s.me.num_entries, NUMBER]
+        column: Vector = s.marks[: s.me.num_entries, NUMBER]
         places = column.searchsorted(numbers)
         is_new = column.take(places, mode="clip") != numbers
         if np.count_nonzero(is_new):
@@ -178,7 +178,8 @@ class FloodedTotalsMachine(FieldMachine):
                 self.make_room(max(used, 2 * room))
             for number in new:
                 open_entry(self.state, number, 0)
-            places = self.state.marks[:used, NUMBER].searchsorted(numbers)
+            column = self.state.marks[:used, NUMBER]
+            places = column.searchsorted(numbers)
         return places
 
     @property
