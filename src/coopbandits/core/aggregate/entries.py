@@ -139,14 +139,14 @@ def order(what: float, number: float, registers: Vector) -> Vector:
 
 def check_entries(
     agents: Vector, told_rounds: Vector, source: str, *, orders: bool = False
-) -> None:
+) -> bool:
     """Refuse all but entries of agents, with rounds and without a negative number of either.
 
-    `orders` allows those too.
+    `orders` allows those too. Return whether there are any.
     """
     numbers, all_rounds = agents.tolist(), told_rounds.tolist()
     if numbers and min(numbers) >= 0.0 <= min(all_rounds) and all(map(float.is_integer, numbers)):
-        return
+        return False
     for agent, rounds in zip(numbers, all_rounds, strict=True):
         if (
             agent < 0.0
@@ -157,6 +157,7 @@ def check_entries(
                 f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "
                 "numbers from 0, and rounds are never negative"
             )
+    return bool(numbers)
 
 
 def _is_order(rounds: float) -> bool:

@@ -36,7 +36,6 @@ from coopbandits.core.aggregate.flooded_entries import (
     OWN,
     PULLS,
     SOURCE,
-    TAGS,
     age_of,
     begin_round,
     end_round,
@@ -114,14 +113,11 @@ class FloodedTotalsMachine(FieldMachine):
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Carry out orders, then take what is newer."""
-        self.check_messages(messages)
-        number, width, told = self.number, self.state.entries.shape[1], dict[int, Vector]()
+        ordered = [j for j, message in messages.items() if self._check(j, message)]
+        number, told = self.number, dict[int, Vector]()
         for j, message in messages.items():
             if message.size > HEADER:
-                entries = message[HEADER:]
-                if min(entries[1::width].tolist()) < 0.0:
-                    entries = self._obey(entries.reshape(-1, width))
-                told[j] = entries
+                told[j] = self._obey(message[HEADER:]) if j in ordered else message[HEADER:]
         s = self.state
         begin_round(s)
         s.owed[:] = 0.0
@@ -130,12 +126,13 @@ class FloodedTotalsMachine(FieldMachine):
         if self.number != number:
             s.heard[:] = 0.0  # this memory need not have what the one before heard
         if told:
-            self._take(told, sum(entries.size for entries in told.values()) // width)
+            self._take(told)
         end_round(self.state)
 
-    def _take(self, told: Mapping[int, Vector], count: int) -> None:
+    def _take(self, told: Mapping[int, Vector]) -> None:
         """Take what is newer, with operations on whole tables where there is much."""
-        room, used = len(self.state.entries), self.state.me.num_entries
+        room, width = self.state.entries.shape
+        used, count = self.state.me.num_entries, sum(map(len, told.values())) // width
         if count > FEW:
             self._take_many(told)
             return
@@ -158,9 +155,11 @@ class FloodedTotalsMachine(FieldMachine):
             newest = newest_of(at, pulls.take(newer))
             newer, at = newer.take(newest), at.take(newest)
         sources = [float(j) for j, values in told.items() for _ in range(0, values.size, width)]
-        tags = np.zeros((at.size, TAGS))
-        tags[:, CHANGED], tags[:, SOURCE] = s.me.rounds + 1.0, [sources[e] for e in newer.tolist()]
-        s.entries[at], s.tags[at] = entries.take(newer, axis=0), tags
+        s.entries[at] = entries.take(newer, axis=0)
+        s.tags[at, CHANGED] = s.me.rounds + 1.0
+        s.tags[at, SOURCE] = [sources[e] for e in newer.tolist()]
+        if s.me.ticks == 1:  # else no entry is older than the clock tells
+            s.tags[at, DELAY] = 0.0
         s.marks[at, PULLS] = pulls.take(newer)
         if s.me.decay != 1.0:
             s.marks[at, BEHIND] = decayed_rounds(s.me.decay, s.entries[at, 1])
@@ -189,8 +188,9 @@ class FloodedTotalsMachine(FieldMachine):
             self._places = {number: at for at, number in enumerate(numbers)}
         return self._places
 
-    def _obey(self, entries: Rows) -> Vector:
+    def _obey(self, told: Vector) -> Vector:
         """Carry out the orders among entries, and return the others."""
+        entries = told.reshape(-1, self.state.entries.shape[1])
         for row in entries[entries[:, 1] < 0.0]:
             if row[1] <= RENUMBER:
                 self._renumber(int(row[0]), row[HEADER:], RENUMBER - row[1])
@@ -270,19 +270,19 @@ class FloodedTotalsMachine(FieldMachine):
         sums, counts = (np.array(each) for each in zip(*told, strict=True))
         return scatter_of(sums, counts, self.state.me.sigma, bounded)
 
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Refuse all but vectors of numbers that tell of agents."""
+    def _check(self, sender: int, message: Vector) -> bool:
+        """Refuse all but a vector of numbers that tell of agents; return if there are orders."""
+        if message is self._read[0]:
+            return False  # it was looked at before, and has none
+        if message.shape != (HEADER,):
+            self._check_form(message, f"message from {sender}")
+        if not all_finite(message):
+            raise InputError(f"message from {sender} has values that are not finite")
+        if message.size == HEADER:
+            return False
         width = self.state.entries.shape[1]
-        for sender, message in messages.items():
-            if message is self._read[0]:
-                continue  # it was looked at before
-            if message.shape != (HEADER,):
-                self._check_form(message, f"message from {sender}")
-            if not all_finite(message):
-                raise InputError(f"message from {sender} has values that are not finite")
-            if message.size > HEADER:
-                agents, rounds = message[HEADER::width], message[HEADER + 1 :: width]
-                check_entries(agents, rounds, f"message from {sender}", orders=True)
+        agents, rounds = message[HEADER::width], message[HEADER + 1 :: width]
+        return check_entries(agents, rounds, f"message from {sender}", orders=True)
 
     def _held(self, name: str) -> Any:
         found = super()._held(name)
