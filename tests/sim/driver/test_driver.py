@@ -115,7 +115,7 @@ FAULTS = (
 
 CENTRAL = (
     cb.CentralTotals(), cb.CentralTotals(None), cb.CentralTotals(3), cb.CentralTotals(window=7),
-    cb.CentralTotals(None, window=7), cb.CentralTotals(2, discount=0.9),
+    cb.CentralTotals(None, window=7), cb.CentralTotals(2, discount=0.9), cb.PermutedBuffers(),
 )  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def test_one_controller(aggregation: Any) -> None:
     compare(policy, faults="sleep=0.2")
     world = cb.subsets(PROBLEM, [[0, 1], [1, 2]])
     compare(policy, world, shuffle_arms=True, faults="sleep=0.2")
-    if aggregation.window is None and aggregation.discount == 1.0:
+    if not aggregation.uncertified and not aggregation.forgets:
         compare(policy, faults="sleep=0.2", stop=0.9, horizon=200)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import coopbandits as cb
+from coopbandits.core.aggregate import CentralAggregation
 
 from .push_sum import PushSum
 from .test_driver import compare
@@ -44,6 +45,7 @@ SETTINGS: dict[type[Any], Callable[[Draw], dict[str, Any]]] = {
     cb.CentralTotals: lambda draw: {
         "delay": draw.choice([None, 0, 1, 4]), **(_window(draw) or _discount(draw))
     },
+    cb.PermutedBuffers: lambda draw: {},
 }  # fmt: skip
 FAULTS: tuple[Callable[[Draw], str], ...] = (
     lambda draw: f"loss={draw.uniform(0.01, 0.9):.2f}",
@@ -122,7 +124,7 @@ def case(number: int, indices: Sequence[Any] = INDICES) -> tuple[cb.Policy, dict
         problem = cb.subsets(problem, [arms[:-1], arms[1:]])
     if draw.random() < 0.2:
         problem = cb.drift(problem, switch_every=draw.randint(5, 40))
-    if draw.random() < 0.25 and kind is not cb.CentralTotals:
+    if draw.random() < 0.25 and not issubclass(kind, CentralAggregation):
         clocks = draw.choice(["poisson", "regular"])
         call["clocks"] = (
             f"{clocks}:latency={draw.uniform(0.0, 9.0):.1f},gossip={draw.choice([1, 3])}"

@@ -12,21 +12,27 @@ by N. A message is a whole buffer.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
-from coopbandits.core.aggregate.central import CentralAggregation, Controller
-from coopbandits.core.choice import choose_arm
-from coopbandits.core.draws import words
-from coopbandits.core.statistic.linear import in_context
+from coopbandits.core import rows
+from coopbandits.core.aggregate.central import (
+    TURN,
+    CentralAggregation,
+    ServingController,
+    ServingMemory,
+)
+from coopbandits.core.aggregate.fields import AGENTS, Sizes, whole
+from coopbandits.core.draws import uniform_of, word_at
 
 if TYPE_CHECKING:
-    from coopbandits.core.contract import Context, Vector
+    from coopbandits.core.contract import LocalView, Vector
     from coopbandits.core.index import Index
     from coopbandits.core.statistic import Registers
+
+MOST_ROUNDS = 2**32
+"""Rounds for which there is room in buffers; later they grow no longer."""
 
 
 @dataclass(frozen=True)
@@ -44,70 +50,115 @@ class PermutedBuffers(CentralAggregation):
 
     name: ClassVar[str] = "permuted-buffers"
 
-    def make(self, index: Index, registers: Registers, sigma: float) -> BufferController:
+    def memory(self, index: Index) -> BufferMemory:
         """Return all agents together: partners are anywhere."""
-        return BufferController(index, registers, sigma, delay=-1)
+        del index
+        return BufferMemory()
+
+    def make(self, index: Index, registers: Registers, sigma: float) -> ServingController:
+        """Return what draws partners, and all agents."""
+        return ServingController(BufferMemory(), index, registers, sigma)
 
 
-class BufferController(Controller):
-    """A buffer and active statistics per agent."""
+@dataclass(frozen=True)
+class BufferMemory(ServingMemory):
+    """A buffer, its entries one after another from the oldest, and active statistics per agent."""
 
-    def __init__(self, index: Index, registers: Registers, sigma: float, delay: int) -> None:
-        super().__init__(index, registers, sigma, delay)
-        self.buffers: dict[int, list[Vector]] = {}
-        self.active: dict[int, Vector] = {}
-        self.pulls: dict[int, Vector] = {}  # of this round
-        self.agent, self.word = 0, 0
+    name: ClassVar[str] = "buffer-memory"
 
-    def turn(self, agent: int) -> None:
-        """Let an agent choose and observe next."""
-        self.agent = agent
-        if agent not in self.active:
-            self.active[agent], self.buffers[agent] = self.registers.zeros(), []
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return buffers, and what agents act on."""
+        agents, width = sizes.agents, sizes.width
+        room = width * (longest(max(1, agents), MOST_ROUNDS) + 1)
+        return {
+            "active": (agents, width),
+            "pulls": (agents, width),  # of this round
+            "buffers": (2, agents, room),  # of this round and the next: `side` and 1 − `side`
+            "filled": whole(2, agents),  # values in each
+            "is_here": whole(agents),  # 1 once it has pulled
+            "here": whole(agents),  # the agents that are, in ascending order
+            "order": whole(agents),  # and their partners
+            "drawn": agents,
+            "sorted": agents,
+            "side": int,
+            "present": int,
+            "rounds": int,
+            **TURN,
+        }
 
-    def choose(
-        self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
-    ) -> int:
-        """Return the arm of the agent whose turn it is, on its active statistics."""
-        if not self.pulls:
-            self.word = word  # partners of the round are drawn from its first word
-        known = len(self.active) * self.active[self.agent]
-        time = max(2.0, float(self.registers.version(known)))
-        estimate = self.registers.read(known, time=time, num_agents=float(len(self.active)))
-        if context is not None:
-            estimate = in_context(estimate, context)
-        return choose_arm(self.index, self.numbers, estimate, word, allowed)
+    def start(self, s: Any, view: LocalView) -> None:
+        """Begin with nothing."""
 
-    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
-        """Take in one reward of that agent."""
-        pull = self.pulls.setdefault(self.agent, self.registers.zeros())
-        self.registers.record(pull, arm, reward, context)
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add a pull of the agent whose turn it is."""
+        if s.is_here[s.me.agent] == 0:
+            s.is_here[s.me.agent] = 1
+            s.me.present += 1
+        rows.add(s.pulls[s.me.agent], pull)
 
-    def end_round(self) -> Sequence[Vector]:
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
         """Average buffers with partners, and let the oldest entries take effect."""
-        self.rounds += 1
-        agents = sorted(self.active)
-        number = len(agents)
-        order = np.argsort(words(self.word, np.arange(number, dtype=np.uint64))).tolist()
-        told = {agents[i]: self.buffers[agents[order[i]]] for i in range(number)}
-        longest = math.ceil(4.0 * math.log2(number**1.5 * self.rounds)) if number else 0
-        mixed = {agent: _averaged(self.buffers[agent], told[agent]) for agent in agents}
-        for agent in agents:
-            buffer = [*mixed[agent], self.pulls.get(agent, self.registers.zeros())]
-            while len(buffer) > longest:
-                self.active[agent] = self.active[agent] + buffer.pop(0)
-            self.buffers[agent] = buffer
-        self.pulls = {}
-        return [np.concatenate(told[agent]) for agent in agents if told[agent]]
+        s.me.rounds += 1
+        if s.me.present == 0:
+            return
+        draw_partners(s)
+        most = longest(s.me.present, min(s.me.rounds, MOST_ROUNDS))
+        for i in range(s.me.present):
+            agent, partner = s.here[i], s.order[i]
+            lengths[agent] = s.filled[s.me.side, partner]
+            average(s, agent, partner, most)
+            rows.fill(s.pulls[agent], 0.0)
+        s.me.side = 1 - s.me.side
+
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write what the agent acts on, as often as there are agents."""
+        about[AGENTS] = float(s.me.present + (1 if s.is_here[s.me.agent] == 0 else 0))
+        rows.set_scaled(totals, about[AGENTS], s.active[s.me.agent])
 
 
-def _averaged(own: list[Vector], other: list[Vector]) -> list[Vector]:
-    """Return the averages of two buffers, entry by entry from the newest."""
-    length = max(len(own), len(other))
-    zero = 0.0 * (own or other)[0] if length else None
-    pairs = zip(_filled(own, length, zero), _filled(other, length, zero), strict=True)
-    return [0.5 * (one + two) for one, two in pairs]
+def longest(agents: int, rounds: int) -> int:
+    """Return ℓ(t)."""
+    return math.ceil(4.0 * math.log2(agents**1.5 * rounds))
 
 
-def _filled(buffer: list[Vector], length: int, zero: Vector | None) -> list[Vector]:
-    return [*([zero] * (length - len(buffer)) if zero is not None else []), *buffer]
+def draw_partners(s: Any) -> None:
+    """Put those that are here in a random order, in which the i-th is the partner of the i-th."""
+    number = s.me.present
+    at = 0
+    for agent in range(s.is_here.size):
+        if s.is_here[agent] == 1:
+            s.here[at] = agent
+            s.drawn[at] = s.sorted[at] = uniform_of(word_at(s.me.word, at))
+            at += 1
+    rows.sort(s.sorted[:number])
+    for i in range(number):
+        low, high = 0, number - 1
+        while low < high:
+            middle = (low + high) // 2
+            if s.sorted[middle] < s.drawn[i]:
+                low = middle + 1
+            else:
+                high = middle
+        s.order[low] = s.here[i]
+
+
+def average(s: Any, agent: int, partner: int, most: int) -> None:
+    """Average two buffers from their newest entries on, and add the agent's pull at the end."""
+    side, width = s.me.side, s.active.shape[1]
+    own = s.buffers[side, agent, : s.filled[side, agent]]
+    other = s.buffers[side, partner, : s.filled[side, partner]]
+    mixed, length = s.buffers[1 - side, agent], max(own.size, other.size)
+    rows.fill(mixed[:length], 0.0)
+    rows.add(mixed[length - own.size : length], own)
+    rows.add(mixed[length - other.size : length], other)
+    rows.scale(mixed[:length], 0.5)
+    rows.copy(mixed[length : length + width], s.pulls[agent])
+    length += width
+    surplus = max(0, length - most * width)
+    for at in range(0, surplus, width):
+        rows.add(s.active[agent], mixed[at : at + width])
+    rows.copy(mixed[: length - surplus], mixed[surplus:length])
+    s.filled[1 - side, agent] = length - surplus

@@ -8,21 +8,26 @@ a message of all registers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from coopbandits.core.aggregate.central import CentralAggregation, Controller, central_view
+from coopbandits.core import rows
+from coopbandits.core.aggregate.central import (
+    TURN,
+    CentralAggregation,
+    ServingController,
+    ServingMemory,
+)
+from coopbandits.core.aggregate.fields import AGENTS, Sizes, whole
 from coopbandits.core.checks import require_positive
-from coopbandits.core.choice import choose_arm
 from coopbandits.core.errors import InputError
-from coopbandits.core.statistic.linear import in_context
+from coopbandits.core.index.linear import cholesky
 
 if TYPE_CHECKING:
-    from coopbandits.core.contract import Context, Vector
+    from coopbandits.core.contract import LocalView, Vector
     from coopbandits.core.index import Index
     from coopbandits.core.statistic import Registers
-    from coopbandits.core.statistic.linear import LinearRegisters
 
 
 @dataclass(frozen=True)
@@ -61,71 +66,119 @@ class ServerTotals(CentralAggregation):
             if getattr(self, name) is not None:
                 require_positive(name, getattr(self, name))
 
-    def make(self, index: Index, registers: Registers, sigma: float) -> ServerController:
-        """Return the server and its agents."""
-        if not registers.num_features:
+    def memory(self, index: Index) -> ServerMemory:
+        """Return what the server knows, and what every agent has fetched and not told."""
+        if not index.statistic.takes_context:
             raise InputError(
                 f"server-totals adds up linear models, and {index.spelling} plays on none; combine "
                 "it with lin-ucb or lin-ts"
             )
-        return ServerController(self, index, registers, sigma)
+        return ServerMemory(self.threshold, self.growth, index)
+
+    def make(self, index: Index, registers: Registers, sigma: float) -> ServingController:
+        """Return the server and its agents."""
+        return ServingController(self.memory(index), index, registers, sigma)
 
 
-class ServerController(Controller):
-    """What the server knows, and what every agent has fetched and not told."""
+@dataclass(frozen=True)
+class ServerMemory(ServingMemory):
+    """The server's totals, and of every agent what it has fetched and what it has not told.
 
-    def __init__(
-        self, spec: ServerTotals, index: Index, registers: Registers, sigma: float
-    ) -> None:
-        super().__init__(index, registers, sigma, delay=-1)
-        self.spec, self.linear = spec, cast("LinearRegisters", registers)
-        self.ridge = index.numbers(central_view(registers.num_arms, sigma))[0]
-        self.fetched: dict[int, Vector] = {}
-        self.untold: dict[int, Vector] = {}
-        self.agent = 0
+    Every agent may upload and download in a round: two lines.
+    """
 
-    def turn(self, agent: int) -> None:
-        """Let an agent choose and observe next."""
-        self.agent = agent
-        if agent not in self.fetched:
-            self.fetched[agent], self.untold[agent] = self.linear.zeros(), self.linear.zeros()
+    threshold: float | None
+    growth: float | None
+    index: Index
+    name: ClassVar[str] = "server-memory"
+    lines: ClassVar[int] = 2
 
-    def choose(
-        self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
-    ) -> int:
-        """Return the arm of the agent whose turn it is, on what it knows."""
-        known = self.fetched[self.agent]
-        if self.spec.growth is None:
-            known = known + self.untold[self.agent]
-        time = max(2.0, float(self.linear.version(known)))
-        estimate = self.linear.read(known, time=time, num_agents=1.0)
-        estimate = in_context(estimate, cast("Context", context))
-        return choose_arm(self.index, self.numbers, estimate, word, allowed)
+    def fields(self, sizes: Sizes) -> Mapping[str, Any]:
+        """Return totals, what agents have of them, and room for a factor."""
+        agents, width = sizes.agents, sizes.width
+        per_model = width // sizes.groups if sizes.groups else width  # d(d + 3)/2 + 1
+        size = (math.isqrt(8 * per_model + 1) - 3) // 2
+        return {
+            "totals": width,
+            "fetched": (agents, width),
+            "untold": (agents, width),
+            "known": width,  # room for the sum of the two
+            "volumes": agents,  # ln det(λI + A) of what each has fetched
+            "is_here": whole(agents),  # 1 once it has pulled
+            "factor": (size, size),
+            "count_at": whole(sizes.groups),
+            "ridge": float,
+            "limit": float,  # of the rule
+            "together": int,  # 1: all talk at once
+            **TURN,
+        }
 
-    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
-        """Take in one reward of that agent."""
-        self.linear.record(self.untold[self.agent], arm, reward, context)
+    def start(self, s: Any, view: LocalView) -> None:
+        """Take λ from the index, and what an empty model is like."""
+        s.me.ridge = self.index.numbers(view)[0]
+        s.me.together = int(self.growth is None)
+        s.me.limit = self.threshold if self.growth is None else math.log1p(self.growth)
+        s.volumes[:] = volume(s, s.totals)
 
-    def end_round(self) -> Sequence[Vector]:
-        """Exchange what the rule says; return the uploads, then the downloads."""
-        due = [agent for agent in self.fetched if self._is_due(agent)]
-        if due and self.spec.growth is None:
-            due = list(self.fetched)
-        uploads = [self.untold[agent] for agent in due]
-        for agent, upload in zip(due, uploads, strict=True):
-            self.totals[:] = self.totals + upload
-            self.untold[agent] = self.linear.zeros()
-        for agent in due:
-            self.fetched[agent] = self.totals.copy()
-        return [*uploads, *(self.fetched[agent] for agent in due)]
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        """Add a pull of the agent whose turn it is."""
+        s.is_here[s.me.agent] = 1
+        rows.add(s.untold[s.me.agent], pull)
 
-    def _is_due(self, agent: int) -> bool:
-        fetched, untold = self.fetched[agent], self.untold[agent]
-        pulls = float(self.linear.version(untold))
-        if not pulls:
-            return False
-        before = self.linear.log_det(fetched, self.ridge)
-        gained = self.linear.log_det(fetched + untold, self.ridge) - before
-        if self.spec.growth is not None:
-            return gained > math.log1p(self.spec.growth)
-        return pulls * gained >= cast("float", self.spec.threshold)
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        """Let agents talk for whom it is time: uploads come before downloads."""
+        agents, width, some_due = s.is_here.size, s.totals.size, False
+        for agent in range(agents):
+            due = s.is_here[agent] == 1 and is_due(s, agent)
+            lengths[agent] = width if due else 0
+            some_due = some_due or due
+        for agent in range(agents):
+            if s.me.together == 1 and some_due and s.is_here[agent] == 1:
+                lengths[agent] = width
+            lengths[agents + agent] = lengths[agent]
+            if lengths[agent] > 0:
+                rows.add(s.totals, s.untold[agent])
+                rows.fill(s.untold[agent], 0.0)
+        if some_due:
+            now = volume(s, s.totals)
+            for agent in range(agents):
+                if lengths[agent] > 0:
+                    rows.copy(s.fetched[agent], s.totals)
+                    s.volumes[agent] = now
+
+    @staticmethod
+    def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
+        """Write what the agent acts on: with a threshold also what it has not told."""
+        rows.copy(totals, s.fetched[s.me.agent])
+        if s.me.together == 1:
+            rows.add(totals, s.untold[s.me.agent])
+        about[AGENTS] = 1.0
+
+
+def is_due(s: Any, agent: int) -> bool:
+    """Return whether an agent has learned enough to talk."""
+    pulls = 0.0
+    for model in range(s.count_at.size):
+        pulls += s.untold[agent, s.count_at[model]]
+    if pulls == 0.0:
+        return False
+    rows.add_up(s.known, s.fetched[agent], s.untold[agent])
+    gained = volume(s, s.known) - s.volumes[agent]
+    return bool(pulls * gained >= s.me.limit if s.me.together == 1 else gained > s.me.limit)
+
+
+def volume(s: Any, values: Any) -> float:
+    """Return ln det(λI + A), added up over the models."""
+    size, total = s.factor.shape[0], 0.0
+    for model in range(s.count_at.size):
+        at = model * (values.size // s.count_at.size) + size
+        for i in range(size):
+            for j in range(i, size):
+                s.factor[j, i] = values[at] + (s.me.ridge if i == j else 0.0)
+                at += 1
+        cholesky(s.factor, size, s.me.ridge)
+        for i in range(size):
+            total += 2.0 * math.log(s.factor[i, i])
+    return total
