@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 
 from coopbandits.core import (
     DDUCB,
-    MPUCB,
     POLICIES,
-    CoopUCB,
-    CoopUCL,
     DelayedCentralUCB,
     FloodTS,
     FloodUCB,
@@ -24,11 +21,11 @@ from coopbandits.core import (
     InputError,
     TreeTS,
     TreeUCB,
-    UCBNetwork,
     parse_policy,
 )
 from coopbandits.core.registry import EXAMPLES
 from coopbandits.core.spelling import parse_value
+from coopbandits.literature import MPUCB, CoopUCB, CoopUCL, UCBNetwork
 
 from .variants import VARIANTS
 

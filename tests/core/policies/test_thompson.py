@@ -7,15 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import (
-    CentralTS,
-    DecBayesUCB,
-    DecTS,
-    IndependentTS,
-    InputError,
-    Policy,
-)
+from coopbandits.core import CentralTS, IndependentTS, InputError, Policy
 from coopbandits.core.draws import betas, normals, uniforms, words
+from coopbandits.literature import DecBayesUCB, DecTS
 
 from ..fleet import (
     GRAPHS,

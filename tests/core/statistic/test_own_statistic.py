@@ -32,7 +32,6 @@ from coopbandits.core import (
     StagedMixing,
     TrackedMeans,
     TreeSums,
-    TrimmedMeans,
     Vector,
     combine,
 )
@@ -44,6 +43,7 @@ from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
 from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.policy import fits
+from coopbandits.literature import TrimmedMeans
 from coopbandits.sim.cpu import KERNELS
 
 from ..fleet import (

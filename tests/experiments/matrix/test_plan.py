@@ -7,10 +7,14 @@ import json
 import pytest
 
 from coopbandits import InputError
-from coopbandits.core.aggregate import AGGREGATIONS
-from coopbandits.core.index import INDICES
 from coopbandits.core.policy import fits
-from coopbandits.core.registry import parse_aggregation, parse_index, parse_policy
+from coopbandits.core.registry import (
+    AGGREGATIONS,
+    INDICES,
+    parse_aggregation,
+    parse_index,
+    parse_policy,
+)
 from coopbandits.experiments.matrix import make_matrix
 from coopbandits.experiments.matrix.plan import EVERY_AGGREGATION
 from coopbandits.experiments.suite import SCENARIOS, make_plan

@@ -13,7 +13,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.core import rows
 from coopbandits.core.aggregate.fields import Aggregation, Links, Sizes, whole
-from coopbandits.core.index import INDICES
+from coopbandits.core.registry import INDICES
 from coopbandits.sim.driver.rounds import play_rounds
 from coopbandits.testing import check_policy
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from coopbandits.core import MPUCB, InputError, LocalView, Policy, UCBNetwork
+from coopbandits.core import InputError, LocalView, Policy
+from coopbandits.literature import MPUCB, UCBNetwork
 
-from ..fleet import GRAPHS, drive, gossip_matrix, make_agent, make_agents, rewards_tape
+from ..core.fleet import GRAPHS, drive, gossip_matrix, make_agent, make_agents, rewards_tape
 
 
 @pytest.mark.parametrize("constant", [0.0, -1.0, math.inf, math.nan])

@@ -1,4 +1,7 @@
-r"""Buffers that pairs of agents average, as in DCB (Korda, Szörényi, Li 2016).
+r"""DCB: buffers that pairs of agents average.
+
+Korda, Szörényi and Li, "Distributed clustering of linear bandits in peer to peer networks", ICML
+2016.
 
 In every round a random permutation ρ is drawn, and agent i reads the buffer of ρ(i)::
 

@@ -1,4 +1,8 @@
-"""A server that agents tell of their pulls only when these have taught them enough.
+"""DisLinUCB and FedLinUCB: a server that is told of pulls when these have taught enough.
+
+Wang, Hu, Chen and Wang, "Distributed bandit learning: near-optimal regret with efficient
+communication", ICLR 2020; with another rule He, Wang, Min and Gu, "A simple and provably efficient
+algorithm for asynchronous federated contextual linear bandits", NeurIPS 2022.
 
 What linear bandits with a server do, as baselines: their rules when to talk are about determinants
 of what was added up, so the statistic is that of linear models. Every upload and every download is

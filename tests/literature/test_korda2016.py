@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from coopbandits.core import UCB, LinUCB, combine
-from coopbandits.core.aggregate import PermutedBuffers
 from coopbandits.core.aggregate.central import ServingController
+from coopbandits.literature import PermutedBuffers
 
 AGENTS, ARMS, SIZE = 6, 3, 2
 LINEAR = LinUCB()

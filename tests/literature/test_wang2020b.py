@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from coopbandits.core import UCB, InputError, LinUCB, combine, parse_policy
-from coopbandits.core.aggregate import ServerTotals
 from coopbandits.core.aggregate.central import ServingController
 from coopbandits.core.policy import CentralPolicy
+from coopbandits.literature import ServerTotals
 
 ARMS, SIZE = 3, 2
 CONTEXT = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
