@@ -39,7 +39,6 @@ from coopbandits.core.aggregate.consensus import RunningConsensusMachine
 from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.aggregate.pull_mixing import PullMixingMachine
 from coopbandits.core.aggregate.running_sums import RunningSumsMachine
-from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
 from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.policy import fits
@@ -220,11 +219,6 @@ def mass(agents: list[CooperativeAgent]) -> Vector:
     total = np.zeros(agents[0].machine.registers.size)
     for agent in agents:
         machine = agent.machine
-        if isinstance(machine, SelfEstimatingMachine):
-            if machine.mixing is None:
-                total += machine.own
-                continue
-            machine = machine.mixing
         if isinstance(machine, RunningConsensusMachine | PullMixingMachine):
             total += machine.state.mixed
         elif isinstance(machine, RunningSumsMachine):

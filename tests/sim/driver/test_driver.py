@@ -128,6 +128,20 @@ def test_faults(aggregation: Any, faults: str) -> None:
     compare(cb.combine(aggregation, cb.NormalDraw()), faults=faults)
 
 
+FINDING_OUT = (
+    {"num_agents": "estimate"}, {"lambda_bound": "heuristic"},
+    {"num_agents": "estimate", "lambda_bound": "estimate", "values_per_message": 4},
+    {"num_agents": "estimate", "lambda_bound": "heuristic", "discount": 0.999},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", FINDING_OUT)
+@pytest.mark.parametrize("graph", ["grid:2x4", "complete:1"])
+def test_agents_that_find_out_what_they_are_not_told(settings: Any, graph: str) -> None:
+    policy = cb.combine(cb.StagedMixing(**settings), cb.NormalDraw())
+    compare(policy, network=cb.Network.from_spec(graph), horizon=150)
+
+
 @pytest.mark.covering
 @pytest.mark.parametrize("policy", RIVALS, ids=lambda each: each.spelling)
 @pytest.mark.parametrize("faults", FAULTS)

@@ -158,7 +158,7 @@ class Driver:
         self.agents = [Agents(task, run, table, registers.size) for run in runs]
         form = form_of(policy, task)
         self.step = compiled_step(spec, form.layout, form.decay, source_of(policy))
-        self.reading = Reading(spec.least_time, spec.clips, not is_ours(spec))
+        self.reading = Reading(spec.least_time, spec.clips, not is_ours(spec) or spec.finds_out)
         self.counts = np.zeros((len(runs), task.rounds.size, COUNTS), dtype=np.int64)
         self.fresh = np.zeros((len(runs), 0, registers.size))
         if task.keep and isinstance(self.state, Runs) and self.scene is None:

@@ -99,7 +99,7 @@ def aggregation_of(policy: AnyPolicy) -> Aggregation | None:
     spec = parts.aggregation
     if isinstance(spec, CentralAggregation):
         return spec.memory(parts.index)
-    return spec if isinstance(spec, Aggregation) and not spec.machine_only else None
+    return spec if isinstance(spec, Aggregation) else None
 
 
 def form_of(policy: AnyPolicy, task: Task) -> Form:
@@ -108,7 +108,7 @@ def form_of(policy: AnyPolicy, task: Task) -> Form:
     assert spec is not None  # noqa: S101  the driver plays no others
     registers = registers_of(policy, task)
     fading = spec.decaying(registers)  # may have registers of its own
-    is_told = policy.central or "num_agents" in policy.needs
+    is_told = policy.central or "num_agents" in policy.needs or spec.finds_out
     told = task.network.num_agents if is_told else 0
     sizes = sizes_of(fading, 1, told)
     layout = spec.layout(sizes, fading.decay)
