@@ -10,8 +10,10 @@ import pytest
 
 from coopbandits.core.aggregate import AnyAggregation, LocalSums, StagedMixing
 from coopbandits.core.contract import Estimate
-from coopbandits.core.index import INDICES, KLUCB, UCB, Index, InflatedUCB
+from coopbandits.core.index import KLUCB, UCB, Index
 from coopbandits.core.policy import combine
+from coopbandits.core.registry import INDICES
+from coopbandits.literature import InflatedUCB
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit
 from coopbandits.sim import simulate

@@ -13,7 +13,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.core import rows
 from coopbandits.core.aggregate.fields import Aggregation, Links, Sizes, whole
-from coopbandits.core.index import INDICES
+from coopbandits.core.registry import INDICES
 from coopbandits.sim.driver.rounds import play_rounds
 from coopbandits.testing import check_policy
 
@@ -117,7 +117,7 @@ FAULTS = (
 
 CENTRAL = (
     cb.CentralTotals(), cb.CentralTotals(None), cb.CentralTotals(3), cb.CentralTotals(window=7),
-    cb.CentralTotals(None, window=7), cb.CentralTotals(2, discount=0.9),
+    cb.CentralTotals(None, window=7), cb.CentralTotals(2, discount=0.9), cb.PermutedBuffers(),
 )  # fmt: skip
 
 
@@ -128,6 +128,20 @@ CENTRAL = (
 @pytest.mark.parametrize("faults", FAULTS)
 def test_faults(aggregation: Any, faults: str) -> None:
     compare(cb.combine(aggregation, cb.NormalDraw()), faults=faults)
+
+
+FINDING_OUT = (
+    {"num_agents": "estimate"}, {"lambda_bound": "heuristic"},
+    {"num_agents": "estimate", "lambda_bound": "estimate", "values_per_message": 4},
+    {"num_agents": "estimate", "lambda_bound": "heuristic", "discount": 0.999},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", FINDING_OUT)
+@pytest.mark.parametrize("graph", ["grid:2x4", "complete:1"])
+def test_agents_that_find_out_what_they_are_not_told(settings: Any, graph: str) -> None:
+    policy = cb.combine(cb.StagedMixing(**settings), cb.NormalDraw())
+    compare(policy, network=cb.Network.from_spec(graph), horizon=150)
 
 
 @pytest.mark.covering
@@ -150,7 +164,7 @@ def test_one_controller(aggregation: Any) -> None:
     compare(policy, faults="sleep=0.2")
     world = cb.subsets(PROBLEM, [[0, 1], [1, 2]])
     compare(policy, world, shuffle_arms=True, faults="sleep=0.2")
-    if aggregation.window is None and aggregation.discount == 1.0:
+    if not aggregation.uncertified and not aggregation.forgets:
         compare(policy, faults="sleep=0.2", stop=0.9, horizon=200)
 
 

@@ -10,7 +10,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.core import AnyAggregation
 from coopbandits.core.contract import Estimate
-from coopbandits.core.index import INDICES
+from coopbandits.core.registry import INDICES
 from coopbandits.sim import driver
 from coopbandits.sim.clocks import PoissonClocks
 

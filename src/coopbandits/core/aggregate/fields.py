@@ -174,9 +174,9 @@ class Aggregation(AnyAggregation):
         Fields that `start` fills for good or `prepare` computes: no part of an exported state.
     shared : str
         The field that holds an agent's share, where the aggregation has `shares`.
-    machine_only : str
-        Why only its machine plays it, in words that follow "has no compiled kernel"; "" where its
-        functions do.
+    finds_out : bool
+        Whether agents first find out what they are not told. Their fields have room for all agents
+        in simulations, and where an agent cannot go on `estimate` writes what is no number.
     stamped : bool
         Whether messages end in a stamp where pulls are discounted, because agents may have come to
         different rounds.
@@ -198,7 +198,7 @@ class Aggregation(AnyAggregation):
     machine: ClassVar[type[FieldMachine]]
     derived: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[str] = ""
-    machine_only: str = ""
+    finds_out: bool = False
     stamped: ClassVar[bool] = True
     converts: ClassVar[bool] = False
 
@@ -391,6 +391,11 @@ class FieldState(Stateful):
     spec: Named
     state: Any
 
+    @property
+    def owner(self) -> str:
+        """Whose state it is, in sentences."""
+        return self.spec.name
+
     def export_state(self) -> State:
         """Return the fields as plain data."""
         return {name: _plain(self._held(name)) for name in self.fields}
@@ -399,7 +404,7 @@ class FieldState(Stateful):
         """Continue from an exported state, or change nothing if it does not fit."""
         if set(state) != set(self.fields):
             raise InputError(
-                f"state has fields {sorted(state)}, but {self.spec.name} keeps "
+                f"state has fields {sorted(state)}, but {self.owner} keeps "
                 f"{sorted(self.fields)}; restore a state exported by the same policy"
             )
         values = {

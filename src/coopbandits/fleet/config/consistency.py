@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any
 
-from coopbandits.core.aggregate import AGGREGATIONS
+from coopbandits.core import registry
 from coopbandits.core.aggregate.aggregation import ROBUST
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS
@@ -143,7 +143,7 @@ def _knowledge(cluster: ClusterConfig, key: str) -> Iterator[str]:
 def half_life_problems(cluster: ClusterConfig, seconds: float) -> Iterator[str]:
     """Refuse a policy that cannot forget by the clock, and a memory too short for gossip."""
     what = f"[cluster] half_life is {shown(seconds)}, but "
-    takers = [each.name for each in AGGREGATIONS if each.takes_time]
+    takers = [each.name for each in registry.AGGREGATIONS if each.takes_time]
     if not traits_of(parse_policy(cluster.policy)).takes_time:
         yield (
             f"{what}policy {cluster.policy} cannot forget by the clock; leave it out, or take a "

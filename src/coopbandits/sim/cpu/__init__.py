@@ -16,7 +16,6 @@ from coopbandits.core.aggregate import (
     RunningConsensus,
     StagedMixing,
 )
-from coopbandits.core.aggregate.fields import Aggregation
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
@@ -74,6 +73,8 @@ def _equivalent(task: Task) -> Kernel | None:
     if task.tables.in_context or task.faults:
         return None
     kind, lasts = type(parts.aggregation), not parts.aggregation.forgets
+    if getattr(parts.aggregation, "finds_out", False):
+        return None
     is_plain = lasts and task.tables.allowed is None and task.stop is None
     if is_plain and declares_bonus(parts.index) and kind in SHORTCUTS:
         return SHORTCUTS[kind]
@@ -128,9 +129,7 @@ def obstacle(task: Task) -> str | None:
         return ""
     if not task.policy.plays_parts:
         return " for agents that it makes itself"
-    aggregation = parts.aggregation
-    only = aggregation.machine_only if isinstance(aggregation, Aggregation) else ""
-    return only or f" for aggregation {aggregation.spelling}"
+    return f" for aggregation {parts.aggregation.spelling}"
 
 
 def _excess(task: Task) -> str | None:

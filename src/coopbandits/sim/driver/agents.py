@@ -94,9 +94,12 @@ def aggregation_of(policy: AnyPolicy) -> Aggregation | None:
     Of a controller it is what that remembers.
     """
     parts = played_parts(policy)
-    spec = parts.aggregation if parts is not None else None
-    spec = spec.memory if isinstance(spec, CentralAggregation) else spec
-    return spec if isinstance(spec, Aggregation) and not spec.machine_only else None
+    if parts is None:
+        return None
+    spec = parts.aggregation
+    if isinstance(spec, CentralAggregation):
+        return spec.memory(parts.index)
+    return spec if isinstance(spec, Aggregation) else None
 
 
 def form_of(policy: AnyPolicy, task: Task) -> Form:
@@ -105,7 +108,8 @@ def form_of(policy: AnyPolicy, task: Task) -> Form:
     assert spec is not None  # noqa: S101  the driver plays no others
     registers = registers_of(policy, task)
     fading = spec.decaying(registers)  # may have registers of its own
-    told = task.network.num_agents if "num_agents" in policy.needs else 0
+    is_told = policy.central or "num_agents" in policy.needs or spec.finds_out
+    told = task.network.num_agents if is_told else 0
     sizes = sizes_of(fading, 1, told, room=task.network.num_agents)
     layout = spec.layout(sizes, fading.decay)
     if source := source_of(policy):
@@ -171,7 +175,10 @@ class Agents:
         pulling = task.network.num_agents
         policies = [task.policy.played_by(i) for i in range(pulling)]
         if task.policy.central:
-            policies, self.views = [task.policy], [central_view(task.problem.num_arms, task.sigma)]
+            policies, self.views = (
+                [task.policy],
+                [central_view(task.problem.num_arms, task.sigma, pulling)],
+            )
         else:
             self.views = [
                 told_view(view, policy.needs)
