@@ -155,6 +155,7 @@ def test_one_controller(aggregation: Any) -> None:
 @pytest.mark.parametrize(
     "aggregation",
     [
+        cb.LocalSums(),
         cb.RunningConsensus(),
         cb.StagedMixing(),
         cb.NeighborhoodSums(),

@@ -20,6 +20,7 @@ from coopbandits.sim.cpu.leaves import (
     reward_from_variate,
     segment_of,
     square_place,
+    sum_of,
     variate,
     word_at,
 )
@@ -123,8 +124,7 @@ def complete(
         if contexts[agent, TIME] < 0.0:
             counted = 0.0
             if models == 0:
-                for k in range(num_arms):
-                    counted += totals[agent, num_arms + k]
+                counted = sum_of(totals[agent], num_arms, num_arms)
             else:
                 for model in range(1, models + 1):
                     counted += totals[agent, model * (width // models) - 1]

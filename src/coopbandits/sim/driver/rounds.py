@@ -61,7 +61,7 @@ def play_rounds(
 ) -> int:  # fmt: skip
     """Play a span of rounds of one run; return how many, fewer where a function failed."""
     me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls, _ = state
-    num_agents, num_links, at = totals.shape[0], lengths.size, 0
+    num_agents, at = totals.shape[0], 0
     room = make_room(num_agents, totals.shape[1], rule, scene)
     contexts, everybody = room.contexts, room.everybody
     for r in range(span.rounds):
@@ -88,19 +88,7 @@ def play_rounds(
             sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
             contexts.ctypes, pulls.ctypes, everybody.ctypes, 0, num_agents,
         )  # fmt: skip
-        for link in range(num_links):  # a message is counted if it was sent, whatever its fate
-            fated = fate[r, link] if fate.shape[0] > 0 else 0
-            if lengths[link] > 0 and fated != DOWN:
-                counts[slot, VALUES] += lengths[link]
-                counts[slot, SENT] += 1
-                if late.lengths.shape[0] > 0 and fated != LOST:
-                    _put_off(late, link, box, lengths[link], done, fated, counts[slot])
-                else:
-                    counts[slot, DELIVERED if fated == 0 else MISSED] += 1
-            if fated != 0:
-                lengths[link] = 0
-        if late.lengths.shape[0] > 0:
-            _deliver(late, box, lengths, done, counts[slot])
+        _pass_on(box, lengths, fate, r, late, done, counts[slot])
         ok += step(
             RECEIVE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
             sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
@@ -109,6 +97,33 @@ def play_rounds(
         if ok != 3:  # a C function that raised returned 0
             return r
     return int(span.rounds)
+
+
+@inner(forceinline=True)
+def _pass_on(box: Any, lengths: Any, fate: Any, r: int, late: Any, done: int, counts: Any) -> None:
+    """Count the messages of a round, and leave those that arrive now."""
+    if fate.shape[0] == 0:  # all arrive: without branches this takes a fraction of the time
+        values, sent = 0, 0
+        for link in range(lengths.size):
+            values += lengths[link]
+            sent += int(lengths[link] > 0)
+        counts[VALUES] += values
+        counts[SENT] += sent
+        counts[DELIVERED] += sent
+        return
+    for link in range(lengths.size):  # a message is counted if it was sent, whatever its fate
+        fated = fate[r, link]
+        if lengths[link] > 0 and fated != DOWN:
+            counts[VALUES] += lengths[link]
+            counts[SENT] += 1
+            if late.lengths.shape[0] > 0 and fated != LOST:
+                _put_off(late, link, box, lengths[link], done, fated, counts)
+            else:
+                counts[DELIVERED if fated == 0 else MISSED] += 1
+        if fated != 0:
+            lengths[link] = 0
+    if late.lengths.shape[0] > 0:
+        _deliver(late, box, lengths, done, counts)
 
 
 @inner
