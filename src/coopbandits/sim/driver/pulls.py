@@ -79,7 +79,8 @@ def choose(
         contexts[agent, AGENTS], contexts[agent, AHEAD] = 1.0, 1.0
     ok = step(
         ESTIMATE, state.me.ctypes, state.block.ctypes, state.block.size, state.indptr.ctypes,
-        state.reverse.ctypes, state.sizes.ctypes, state.box.ctypes, state.lengths.ctypes,
+        state.reverse.ctypes, state.rows.ctypes, state.sizes.ctypes, state.box.ctypes,
+        state.lengths.ctypes,
         totals.ctypes, certain.ctypes, contexts.ctypes, state.pulls.ctypes, room.everybody.ctypes,
         first, last,
     )  # fmt: skip

@@ -46,7 +46,7 @@ def late_slots(task: Task) -> int:
 
 def make_late(task: Task, memory: Memory, overtakes: Any) -> Late:
     """Return an empty one for a run."""
-    slots, (links, most) = late_slots(task), memory.box.shape
+    slots, links, most = late_slots(task), memory.lengths.size, memory.box.shape[1]
     return Late(
         np.zeros((slots, links, most)), np.zeros((slots, links), dtype=np.int64),
         np.zeros((slots, links), dtype=np.int64), np.zeros(links, dtype=np.int64), overtakes,
@@ -60,7 +60,7 @@ def play_rounds(
     scene: Any, run: int,
 ) -> int:  # fmt: skip
     """Play a span of rounds of one run; return how many, fewer where a function failed."""
-    me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls, _ = state
+    me, block, indptr, reverse, rows, sizes, box, lengths, totals, certain, pulls, _ = state
     num_agents, at = totals.shape[0], 0
     room = make_room(num_agents, totals.shape[1], rule, scene)
     contexts, everybody = room.contexts, room.everybody
@@ -80,18 +80,18 @@ def play_rounds(
         acting = acts[r] if acts.shape[0] > 0 else everybody
         ok = step(
             OBSERVE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
-            sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
+            rows.ctypes, sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
             contexts.ctypes, pulls.ctypes, acting.ctypes, 0, num_agents,
         )  # fmt: skip
         ok += step(
             MESSAGE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
-            sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
+            rows.ctypes, sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
             contexts.ctypes, pulls.ctypes, everybody.ctypes, 0, num_agents,
         )  # fmt: skip
         _pass_on(box, lengths, fate, r, late, done, counts[slot])
         ok += step(
             RECEIVE, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
-            sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
+            rows.ctypes, sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
             contexts.ctypes, pulls.ctypes, everybody.ctypes, 0, num_agents,
         )  # fmt: skip
         if ok != 3:  # a C function that raised returned 0
@@ -162,7 +162,7 @@ def _deliver(late: Any, box: Any, lengths: Any, done: int, counts: Any) -> None:
 @njit(cache=True, nogil=True)
 def sit_out(step: Any, state: Any, agent: int, rounds: int) -> None:
     """Let a fresh agent end rounds in which it did nothing and heard nothing."""
-    me, block, indptr, reverse, sizes, box, lengths, totals, certain, pulls, _ = state
+    me, block, indptr, reverse, rows, sizes, box, lengths, totals, certain, pulls, _ = state
     contexts, nobody = np.ones((totals.shape[0], CONTEXT)), np.zeros(totals.shape[0], np.uint8)
     for link in range(indptr[agent], indptr[agent + 1]):
         lengths[link] = 0
@@ -171,8 +171,8 @@ def sit_out(step: Any, state: Any, agent: int, rounds: int) -> None:
         for phase in (MESSAGE, RECEIVE):
             step(
                 phase, me.ctypes, block.ctypes, block.size, indptr.ctypes, reverse.ctypes,
-                sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes, certain.ctypes,
-                contexts.ctypes, pulls.ctypes, nobody.ctypes, agent, agent + 1,
+                rows.ctypes, sizes.ctypes, box.ctypes, lengths.ctypes, totals.ctypes,
+                certain.ctypes, contexts.ctypes, pulls.ctypes, nobody.ctypes, agent, agent + 1,
             )  # fmt: skip
             for link in range(lengths.size):
                 lengths[link] = kept[link]
