@@ -98,7 +98,7 @@ class Brief(PushSum):
         return sizes.width + 2
 
     @staticmethod
-    def message(s: Any, out: Any) -> int:
+    def message(s: Any, out: Any) -> int:  # type: ignore[override]  # either form will do
         length = PushSum.message(s, 0, out)
         out[length] = s.me.parts
         return length + 1
