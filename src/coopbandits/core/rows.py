@@ -80,7 +80,7 @@ def sort(row: Row) -> None:
 
 
 def total_at(row: Row, places: Row) -> Any:
-    """Return the sum of the numbers at some places."""
+    """Return the sum of the numbers at some places, which ascend."""
     return float(np.add.reduce(row[places]))
 
 

@@ -64,7 +64,7 @@ twice as many; but at least `least_time`."""
 UNTOLD = np.array([COUNTED, 1.0, 1.0])
 """What stands in `about` before `estimate` writes into it."""
 
-FUNCTIONS = ("observe", "message", "receive", "estimate", "prepare")
+FUNCTIONS = ("observe", "message", "cut", "receive", "estimate", "prepare")
 """Those that are compiled."""
 
 
@@ -74,11 +74,12 @@ def tells_all(message: Callable[..., int]) -> bool:
 
 
 @cache
-def _to_each(message: Callable[..., int]) -> Callable[..., int]:
+def _to_each(message: Callable[..., int], cut: Callable[..., int]) -> Callable[..., int]:
     """Return the same function for each link."""
 
-    def to_each(s: Any, link: int, out: Any) -> int:  # noqa: ARG001  the same for all
-        return message(s, out)
+    def to_each(s: Any, link: int, out: Any) -> int:
+        length = message(s, out)
+        return min(length, cut(s, link, length)) if length > 0 else length
 
     return to_each
 
@@ -229,6 +230,14 @@ class Aggregation(AnyAggregation):
         """
 
     @staticmethod
+    def cut(s: Any, link: int, length: int) -> int:
+        """Return after how many values a message that tells all the same ends for a neighbour.
+
+        So what some neighbours need not be told belongs at the end.
+        """
+        return length
+
+    @staticmethod
     @abstractmethod
     def receive(s: Any, inbox: NDArray[np.float64], lengths: NDArray[np.int64]) -> None:
         """Take in what arrived, a row per link, of length 0 where nothing did; end the round."""
@@ -277,7 +286,7 @@ class Aggregation(AnyAggregation):
         """
         kind, found = type(self), self.plain_functions() | instead
         if tells_all(found["message"]):
-            found["message"] = _to_each(found["message"])
+            found["message"] = _to_each(found["message"], found["cut"])
         if decay != 1.0:
             if kind.age is Aggregation.age:
                 raise InputError(

@@ -33,7 +33,12 @@ from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood
-from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
+from coopbandits.sim.cpu.staged import (
+    play_local,
+    play_local_bonus,
+    play_staged,
+    play_staged_bonus,
+)
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -43,12 +48,7 @@ stale_cache.remove(leaves.cache_folder())
 Kernel = Callable[[Parts, Task, range, Tick], Record]
 
 
-def play_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of an index that declares a bonus on own sums."""
-    return play_local_bonus(parts, task, runs, tick) or driver.play_fields(parts, task, runs, tick)
-
-
-SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local}
+SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
 """Faster kernels for indices that declare a bonus, without faults and where nothing is forgotten,
 where all may play all arms and nobody stops."""
 
@@ -78,6 +78,8 @@ def _equivalent(task: Task) -> Kernel | None:
     is_plain = lasts and task.tables.allowed is None and task.stop is None
     if is_plain and declares_bonus(parts.index) and kind in SHORTCUTS:
         return SHORTCUTS[kind]
+    if kind is LocalSums and lasts:
+        return play_local
     if kind is RunningConsensus and lasts:
         return play_consensus
     if kind is CentralTotals and getattr(parts.aggregation, "window", None) is None:

@@ -192,6 +192,15 @@ def square_place(num_arms: int, squares: int, arm: int) -> int:
     return 2 * num_arms + (arm if squares > 1 else 0)
 
 
+@inner(fastmath={"reassoc"}, forceinline=True)
+def sum_of(row: Any, first: int, size: int) -> float:
+    """Return the sum of so many numbers of a row, in any order: each would wait for the last."""
+    found = 0.0
+    for w in range(np.uintp(first), np.uintp(first + size)):
+        found += row[w]
+    return found
+
+
 @kernel
 def best_arm(values: Vector) -> int:
     """Return the lowest arm within rounding of the largest value; see `core.choice.best_arm`."""
@@ -274,6 +283,9 @@ def _loops() -> dict[Any, Any]:
             gap //= 2
 
     def total_at(row: Any, places: Any) -> Any:
+        size = places.size
+        if size > 0 and places[size - 1] - places[0] == size - 1:  # they ascend: none is left out
+            return sum_of(row, places[0], size)
         one, two, three, four = 0.0, 0.0, 0.0, 0.0  # one sum would wait for every addition
         whole = places.size - places.size % 4
         for k in range(0, whole, 4):

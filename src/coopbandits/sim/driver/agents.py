@@ -36,12 +36,15 @@ class Memory(NamedTuple):
     """State of all agents of one run, and what their functions read and write.
 
     Single numbers are bytes in `me`: as records, the driver would be compiled for every layout.
+    `rows` (link) is where in the box a message that is the same for all neighbours stands: in one
+    row per sender if it arrives in its round, else in the link's.
     """
 
     me: Any
     block: Any
     indptr: Any
     reverse: Any
+    rows: Any
     sizes: Any
     box: Any
     lengths: Any
@@ -146,9 +149,10 @@ def run_bytes(task: Task) -> int:
         of_agent += width
     if task.tables.in_context:
         of_agent += task.problem.num_arms * (task.problem.num_features + 2)
+    of_inbox = most * int(task.network.degrees.max(initial=0))
     table = task.tables.rows.nbytes + task.tables.costs.nbytes if task.shuffle_arms else 0
     of_agents = agents * of_agent + holders * of_holder
-    return WORD * (of_agents + 2 * task.network.num_edges * of_link) + table
+    return WORD * (of_agents + of_inbox + 2 * task.network.num_edges * of_link) + table
 
 
 def excess(task: Task) -> str | None:
@@ -196,11 +200,14 @@ class Agents:
             (links if field.per_link else agents) * int(np.prod(field.shape, dtype=np.int64))
             for field in self.layout.arrays
         ]
+        arrives = task.clocks is None and late_slots(task) == 0
+        rows = table.indptr[table.senders] if arrives else np.arange(links)
+        most_links = int(np.diff(table.indptr).max(initial=0))
         me = np.zeros(agents, dtype=numbers_type(self.layout))
         self.memory = Memory(
-            me.view(np.uint8), np.zeros(sum(lengths)), table.indptr, table.reverse, given,
-            np.zeros((links, most)), np.zeros(links, dtype=np.int64), np.zeros((agents, width)),
-            np.zeros((agents, width)), np.zeros((pulling, width)),
+            me.view(np.uint8), np.zeros(sum(lengths)), table.indptr, table.reverse, rows, given,
+            np.zeros((links + most_links, most)), np.zeros(links, dtype=np.int64),
+            np.zeros((agents, width)), np.zeros((agents, width)), np.zeros((pulling, width)),
             np.zeros(pulling, dtype=np.int64),
         )  # fmt: skip
         self.numbers = me.view(np.recarray)
@@ -208,8 +215,8 @@ class Agents:
         for field, length in zip(self.layout.arrays, lengths, strict=True):
             array = self.memory.block[at : at + length]
             array = array.view(np.int64) if field.whole else array
-            rows = links if field.per_link else agents
-            self.arrays.append(array.reshape((rows, *field.shape)))
+            holders = links if field.per_link else agents
+            self.arrays.append(array.reshape((holders, *field.shape)))
             at += length
         self.kind = state_class(tuple(field.name for field in self.layout.arrays))
         self.task, self.run, self.lost_memories = task, run, [0] * agents

@@ -78,7 +78,8 @@ def _step(step: Any, phase: int, state: Any, room: Any, agent: int) -> int:
     """Let the controller's functions work, on an agent's pull."""
     done: int = step(
         phase, state.me.ctypes, state.block.ctypes, state.block.size, state.indptr.ctypes,
-        state.reverse.ctypes, state.sizes.ctypes, state.box.ctypes, state.lengths.ctypes,
+        state.reverse.ctypes, state.rows.ctypes, state.sizes.ctypes, state.box.ctypes,
+        state.lengths.ctypes,
         state.totals.ctypes, state.certain.ctypes, room.contexts.ctypes,
         state.pulls[agent : agent + 1].ctypes, room.everybody.ctypes, 0, 1,
     )  # fmt: skip
