@@ -57,7 +57,7 @@ def test_compiled() -> None:
     check(cb.combine(cb.RunningConsensus(), UCBV()))
 
 
-CASES = {
+CASES: dict[str, Any] = {
     "flooded": cb.FloodedTotals(),
     "pulls": cb.FloodedPulls(),
     "staged, neighbours": cb.StagedMixing(neighbor_pulls=True),

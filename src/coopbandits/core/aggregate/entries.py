@@ -68,8 +68,9 @@ def count_authors(numbers: Vector) -> int:
 class Attributed(Protocol):
     """A machine whose messages are made of entries, which stay as their authors told them."""
 
-    number: int
-    """The number of its own entry."""
+    @property
+    def number(self) -> int:
+        """The number of its own entry."""
 
     def rows(self, message: Vector) -> Rows:
         """Return the entries in a message, or refuse one of another form."""
