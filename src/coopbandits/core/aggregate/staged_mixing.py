@@ -46,7 +46,6 @@ from coopbandits.core.aggregate.claims import LARGEST
 from coopbandits.core.aggregate.exchange import all_finite, check_messages, check_vectors, largest
 from coopbandits.core.aggregate.fields import (
     AGENTS,
-    FUNCTIONS,
     TIME,
     Aggregation,
     FieldMachine,
@@ -418,8 +417,8 @@ class StagedMixing(Aggregation):
         """Return the functions as they are written, after finding out what is not told."""
         found = super().plain_functions()
         if self.estimates:
-            functions = (found[name] for name in FUNCTIONS)
-            return finding_out(*functions, next_stage=next_stage)
+            names = ("observe", "message", "receive", "estimate", "prepare")
+            return found | finding_out(*(found[name] for name in names), next_stage)
         return found
 
     @property
