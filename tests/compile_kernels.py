@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 from coopbandits import GaussianBandit, LinearBandit, Network, combine, parse_policy, simulate
-from coopbandits.core.aggregate import (
-    AGGREGATIONS,
-    CentralTotals,
-    FloodedTotals,
-    LedgerSums,
-    TreeSums,
-)
-from coopbandits.core.index import INDICES, KLUCB
+from coopbandits.core.aggregate import CentralTotals, FloodedTotals, LedgerSums, TreeSums
+from coopbandits.core.index import KLUCB
+from coopbandits.core.registry import AGGREGATIONS, INDICES
 from coopbandits.sim.cpu.choices import compiled_choice
 
 VARIANTS = (
@@ -50,8 +46,8 @@ def play_trees() -> None:
 
 def play_others() -> None:
     """Play on all other aggregations, and variants."""
-    pairs = [combine(kind(), KLUCB()).spelling for kind in (*AGGREGATIONS, CentralTotals)
-             if kind not in TREES]  # fmt: skip
+    kinds: list[type[Any]] = [*AGGREGATIONS, CentralTotals]
+    pairs = [combine(kind(), KLUCB()).spelling for kind in kinds if kind not in TREES]
     for text in (*pairs, *VARIANTS):
         play(text)
 

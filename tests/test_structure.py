@@ -13,15 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from coopbandits.core import aggregate, policies, policy
+from coopbandits.core import policy
+from coopbandits.core.registry import AGGREGATION_REGISTRY, REGISTRY
 
 PACKAGE = Path(policy.__file__).parents[1]
 
+SHIPPED = (*REGISTRY.own(), *AGGREGATION_REGISTRY.own())
 CLASSES = {
-    *policies.__all__, *(each.__name__ for each in aggregate.AGGREGATIONS), "AnyAggregation",
-    "CentralTotals", "AnyPolicy", "CentralPolicy", "CentralProduct", "Policy", "Product",
+    *(each.__name__ for each in SHIPPED), "AnyAggregation", "AnyPolicy", "CentralPolicy",
+    "CentralProduct", "Policy", "Product",
 }  # fmt: skip
-NAMES = {each.name for each in (*policies.NAMED, *aggregate.AGGREGATIONS, aggregate.CentralTotals)}
+NAMES = {each.name for each in SHIPPED}
 SUBJECTS = ("policy", "aggregation")
 """Variables that end so hold a policy or an aggregation, and `policy.name` its name."""
 

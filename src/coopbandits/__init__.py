@@ -16,16 +16,12 @@ if TYPE_CHECKING:
         AGGREGATIONS,
         AHEAD,
         DDUCB,
-        DPE2,
-        GSE,
         INDICES,
         KLUCB,
         LINEAR_INDICES,
         MOSS,
-        MPUCB,
         TIME,
         UCB,
-        UCL,
         Agent,
         Aggregation,
         ArmSums,
@@ -40,37 +36,23 @@ if TYPE_CHECKING:
         Claims,
         ContextAgent,
         CooperativeAgent,
-        CoopSE,
-        CoopUCB,
-        CoopUCB2,
-        CoopUCL,
-        DecBayesUCB,
-        DecKLUCB,
-        DecTS,
-        DecUCB,
         DelayedCentralUCB,
         Elimination,
         EpsilonGreedy,
         Estimate,
-        Exp3Coop,
-        FedUCB,
         FleetAgent,
         FloodedPulls,
         FloodedTotals,
         FloodTS,
         FloodUCB,
-        GosInE,
         GossipTS,
-        GossipUCB,
         IndependentTS,
         IndependentUCB,
         Index,
-        InflatedUCB,
         InputError,
         LedgerSums,
         LedgerTS,
         LedgerUCB,
-        Liar,
         LinearSums,
         LinTS,
         LinUCB,
@@ -79,17 +61,14 @@ if TYPE_CHECKING:
         NeighborhoodSums,
         NormalDraw,
         Parts,
-        PermutedBuffers,
         Policy,
         Private,
         PullMixing,
         Recommendation,
         Registers,
-        ResilientUCB,
         RobustUCB,
         RunningConsensus,
         RunningSums,
-        ServerTotals,
         Share,
         Sizes,
         Source,
@@ -100,9 +79,7 @@ if TYPE_CHECKING:
         TreeSums,
         TreeTS,
         TreeUCB,
-        TrimmedMeans,
         Truncated,
-        UCBNetwork,
         Vector,
         at_source,
         combine,
@@ -125,6 +102,31 @@ if TYPE_CHECKING:
     from coopbandits.fleet import AsyncClient as AsyncClient
     from coopbandits.fleet import Client as Client
     from coopbandits.fleet import LocalAgent as LocalAgent
+    from coopbandits.literature import (
+        DPE2,
+        GSE,
+        MPUCB,
+        UCL,
+        CoopSE,
+        CoopUCB,
+        CoopUCB2,
+        CoopUCL,
+        DecBayesUCB,
+        DecKLUCB,
+        DecTS,
+        DecUCB,
+        Exp3Coop,
+        FedUCB,
+        GosInE,
+        GossipUCB,
+        InflatedUCB,
+        Liar,
+        PermutedBuffers,
+        ResilientUCB,
+        ServerTotals,
+        TrimmedMeans,
+        UCBNetwork,
+    )
     from coopbandits.network import Faults, Network, parse_faults
     from coopbandits.network.faults import (
         Bursts,
@@ -181,22 +183,24 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": (
-        "AGENTS AGGREGATIONS AHEAD Agent Aggregation ArmSums BayesUCB BetaDraw "
-        "CentralBatchedUCB CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw "
-        "Claims ContextAgent CoopSE CoopUCB CoopUCB2 CoopUCL CooperativeAgent DDUCB DPE2 "
-        "DecBayesUCB DecKLUCB DecTS DecUCB DelayedCentralUCB Elimination EpsilonGreedy "
-        "Estimate Exp3Coop FedUCB FleetAgent FloodTS FloodUCB FloodedPulls FloodedTotals GSE "
-        "GosInE GossipTS GossipUCB INDICES IndependentTS IndependentUCB Index InflatedUCB "
-        "InputError KLUCB LINEAR_INDICES LedgerSums LedgerTS LedgerUCB Liar LinTS LinUCB "
-        "LinearSums LocalSums LocalView MOSS MPUCB NeighborhoodSums NormalDraw Parts "
-        "PermutedBuffers Policy Private PullMixing Recommendation Registers ResilientUCB "
-        "RobustUCB RunningConsensus RunningSums ServerTotals Share Sizes Source StagedMixing "
-        "Statistic TIME TopTwo TrackedMeans TreeSums TreeTS TreeUCB TrimmedMeans Truncated "
-        "UCB UCBNetwork UCL Vector at_source combine gamma_of normal_of parse_aggregation "
-        "parse_index parse_policy parse_source populate register_aggregation register_index "
-        "register_policy register_source uniform_of whole word_at word_of"
+        "AGENTS AGGREGATIONS AHEAD Agent Aggregation ArmSums BayesUCB BetaDraw CentralBatchedUCB "
+        "CentralPolicy CentralTS CentralTotals CentralUCB CentredDraw Claims ContextAgent "
+        "CooperativeAgent DDUCB DelayedCentralUCB Elimination EpsilonGreedy Estimate FleetAgent "
+        "FloodTS FloodUCB FloodedPulls FloodedTotals GossipTS INDICES IndependentTS "
+        "IndependentUCB Index InputError KLUCB LINEAR_INDICES LedgerSums LedgerTS LedgerUCB LinTS "
+        "LinUCB LinearSums LocalSums LocalView MOSS NeighborhoodSums NormalDraw Parts Policy "
+        "Private PullMixing Recommendation Registers RobustUCB RunningConsensus RunningSums Share "
+        "Sizes Source StagedMixing Statistic TIME TopTwo TrackedMeans TreeSums TreeTS TreeUCB "
+        "Truncated UCB Vector at_source combine gamma_of normal_of parse_aggregation parse_index "
+        "parse_policy parse_source populate register_aggregation register_index register_policy "
+        "register_source uniform_of whole word_at word_of"
     ),
     "fleet": "AsyncClient Client LocalAgent",
+    "literature": (
+        "CoopSE CoopUCB CoopUCB2 CoopUCL DPE2 DecBayesUCB DecKLUCB DecTS DecUCB Exp3Coop FedUCB "
+        "GSE GosInE GossipUCB InflatedUCB Liar MPUCB PermutedBuffers ResilientUCB ServerTotals "
+        "TrimmedMeans UCBNetwork UCL"
+    ),
     "network": "Faults Network parse_faults",
     "network.faults": (
         "Bursts Churn Crash Delay Graphs Join Loss OneWay Pairs Partition Redraw Sleep Speeds "

@@ -108,6 +108,11 @@ def make_agents(policy: Policy, matrix: Matrix, num_arms: int) -> list[Cooperati
     return [make_agent(policy, view) for view in views(matrix, num_arms)]
 
 
+def team(graph: str, num_arms: int, policy: Policy) -> list[Any]:
+    """The agents of a policy on one of `GRAPHS`."""
+    return list(make_agents(policy, gossip_matrix(GRAPHS[graph]), num_arms))
+
+
 def machine(spec: AnyAggregation, view: LocalView, *, squares: str = "none") -> Any:
     """One agent's machine, which adds up sums and counts per arm; its fields are attributes."""
     made = spec.make(view, ArmSums(squares).registers(view.num_arms))

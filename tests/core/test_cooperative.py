@@ -14,7 +14,6 @@ import pytest
 
 from coopbandits.core import (
     DDUCB,
-    MPUCB,
     CooperativeAgent,
     Estimate,
     FloodTS,
@@ -28,10 +27,10 @@ from coopbandits.core import (
     NormalDraw,
     Policy,
     TreeTS,
-    UCBNetwork,
     Vector,
     combine,
 )
+from coopbandits.literature import MPUCB, UCBNetwork
 
 from .fleet import (
     GRAPHS,

@@ -28,9 +28,9 @@ from coopbandits import (
     parse_policy,
     populate,
 )
-from coopbandits.core.index import ANY_REWARDS, INDICES, UNIT_REWARDS
+from coopbandits.core.index import ANY_REWARDS, UNIT_REWARDS
 from coopbandits.core.policy import AnyPolicy
-from coopbandits.core.registry import EXAMPLES
+from coopbandits.core.registry import EXAMPLES, INDICES
 
 POLICIES = [policy for policy in map(parse_policy, EXAMPLES) if hasattr(policy, "family")]
 

@@ -8,18 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import (
-    MPUCB,
-    CooperativeAgent,
-    CoopUCB,
-    CoopUCB2,
-    CoopUCL,
-    DecBayesUCB,
-    DecTS,
-    Policy,
-    UCBNetwork,
-)
+from coopbandits.core import CooperativeAgent, Policy
 from coopbandits.core.draws import betas, normals, uniforms, words
+from coopbandits.literature import MPUCB, CoopUCB, CoopUCB2, CoopUCL, DecBayesUCB, DecTS, UCBNetwork
 
 from .fleet import (
     GRAPHS,

@@ -9,24 +9,20 @@ import pytest
 
 from coopbandits.core import (
     DDUCB,
-    MPUCB,
     UCB,
     AnyAggregation,
     CentralTotals,
     CentralUCB,
     CentredDraw,
-    CoopUCB,
     FloodedPulls,
     FloodTS,
     FloodUCB,
     InputError,
-    Liar,
     LinTS,
     LocalSums,
     NeighborhoodSums,
     Parts,
     Policy,
-    ResilientUCB,
     TreeSums,
     TreeUCB,
     Truncated,
@@ -36,6 +32,7 @@ from coopbandits.core import (
     populate,
 )
 from coopbandits.core.population import Population
+from coopbandits.literature import MPUCB, CoopUCB, Liar, ResilientUCB
 
 from .fleet import fields, make_agent, one_view
 

@@ -23,7 +23,6 @@ from coopbandits.core import (
     Estimate,
     FloodedPulls,
     Index,
-    InflatedUCB,
     InputError,
     LedgerSums,
     LinUCB,
@@ -49,14 +48,13 @@ from coopbandits.core import (
 from coopbandits.core.aggregate import AnyAggregation
 from coopbandits.core.policy import CentralProduct, Product, fits
 from coopbandits.core.registry import AGGREGATION_REGISTRY, EXAMPLES, INDEX_REGISTRY
+from coopbandits.literature import InflatedUCB
 
 from .fleet import make_agent, one_view
 from .statistic.own import FadingSums
 
-EVERY = [
-    (aggregation(), index())
-    for aggregation, index in itertools.product((*AGGREGATIONS, CentralTotals), INDICES)
-]
+KINDS: list[type[Any]] = [*AGGREGATIONS, CentralTotals]
+EVERY = [(aggregation(), index()) for aggregation, index in itertools.product(KINDS, INDICES)]
 PAIRS = [combine(aggregation, index) for aggregation, index in EVERY if fits(aggregation, index)]
 
 

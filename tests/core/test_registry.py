@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +14,7 @@ from hypothesis import strategies as st
 
 from coopbandits.core import (
     DDUCB,
-    MPUCB,
     POLICIES,
-    CoopUCB,
-    CoopUCL,
     DelayedCentralUCB,
     FloodTS,
     FloodUCB,
@@ -24,11 +23,17 @@ from coopbandits.core import (
     InputError,
     TreeTS,
     TreeUCB,
-    UCBNetwork,
     parse_policy,
 )
-from coopbandits.core.registry import EXAMPLES
+from coopbandits.core.registry import (
+    AGGREGATION_REGISTRY,
+    EXAMPLES,
+    INDEX_REGISTRY,
+    REGISTRY,
+    Registry,
+)
 from coopbandits.core.spelling import parse_value
+from coopbandits.literature import MPUCB, CoopUCB, CoopUCL, UCBNetwork
 
 from .variants import VARIANTS
 
@@ -229,3 +234,37 @@ class Picky(IndependentUCB):
 def test_errors_of_other_peoples_settings_become_a_sentence() -> None:
     with pytest.raises(InputError, match=f"{__name__}:Picky.*ArithmeticError: below zero"):
         parse_policy(f"{__name__}:Picky:constant=-1")
+
+
+def test_core_imports_no_paper_until_one_is_named() -> None:
+    code = (
+        "import sys; from coopbandits.core import LocalView, parse_policy\n"
+        "view = LocalView(0, 0.5, {1: 0.5}, 2, num_agents=2, random_word=1)\n"
+        "papers = lambda: [name for name in sys.modules if '.literature.' in name]\n"
+        "for text in ('tree-ucb', 'coop-ucb2:gamma=1.01'):\n"
+        "    print(parse_policy(text).make_agent(view).choose(0), papers())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split("\n")[:2] == ["0 []", "0 ['coopbandits.literature.landgren2016']"]
+
+
+def test_papers_are_known_by_the_names_that_they_have() -> None:
+    registries: list[Registry[Any]] = [REGISTRY, AGGREGATION_REGISTRY, INDEX_REGISTRY]
+    for registry in registries:
+        for kind in registry.own():
+            assert registry.find(kind.name) == (kind, "")
+            assert registry.name_of(kind) == kind.name
+
+
+def test_a_paper_imported_by_itself_has_its_short_name() -> None:
+    code = (
+        "from coopbandits.literature.dubey2020 import MPUCB\n"
+        "import coopbandits.core.registry\n"
+        "print(MPUCB(3).spelling)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "mp-ucb:hop_limit=3"

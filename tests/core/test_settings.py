@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 import coopbandits as typed
-from coopbandits.core import DDUCB, CoopUCB2, InputError, Policy
+from coopbandits.core import DDUCB, InputError, Policy
+from coopbandits.literature import CoopUCB2
 
 cb: Any = typed  # a type checker would refuse these calls, too
 

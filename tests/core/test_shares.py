@@ -10,22 +10,18 @@ import pytest
 from coopbandits.core import (
     DDUCB,
     CooperativeAgent,
-    CoopUCB2,
-    DecTS,
-    DecUCB,
     FloodTS,
     GossipTS,
     IndependentUCB,
     InputError,
     LedgerTS,
     Policy,
-    ResilientUCB,
     TreeTS,
-    UCBNetwork,
 )
 from coopbandits.core.aggregate.moving_mass import MovingMass
 from coopbandits.core.aggregate.spanning_tree import FAR, NOBODY
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
+from coopbandits.literature import CoopUCB2, DecTS, DecUCB, ResilientUCB, UCBNetwork
 
 from .fleet import (
     GRAPHS,

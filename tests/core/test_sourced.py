@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from coopbandits.core import (
-    DPE2,
-    MPUCB,
     UCB,
     CentralUCB,
     FloodTS,
@@ -28,6 +26,7 @@ from coopbandits.core import (
     combine,
     parse_policy,
 )
+from coopbandits.literature import DPE2, MPUCB
 
 from .fleet import GRAPHS, drive, exchange, gossip_matrix, make_agents, rewards_tape, through_json
 from .sources.test_private import noise_of

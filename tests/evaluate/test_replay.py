@@ -10,9 +10,8 @@ import pytest
 import coopbandits as cb
 from coopbandits import InputError, Network, parse_policy
 from coopbandits.core import Index, LocalSums, combine
-from coopbandits.core.aggregate import AGGREGATIONS, CENTRAL_AGGREGATIONS
-from coopbandits.core.index import INDICES, LINEAR_INDICES
-from coopbandits.core.registry import EXAMPLES
+from coopbandits.core.index import LINEAR_INDICES
+from coopbandits.core.registry import AGGREGATIONS, CENTRAL_AGGREGATIONS, EXAMPLES, INDICES
 from coopbandits.core.sources import SOURCES
 from coopbandits.evaluate import DecisionLog, log_decisions, replay
 from coopbandits.evaluate.replay import replay_rounds

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from coopbandits.core import CoopUCB
 from coopbandits.core.choice import best_arm
 from coopbandits.experiments.audit.coop_ucb import play_coop_ucb, play_coop_ucb_in_turns
 from coopbandits.experiments.audit.tapes import Setting
+from coopbandits.literature import CoopUCB
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit
 from coopbandits.sim import simulate

@@ -192,9 +192,9 @@ MUTANTS = (
     ),
     Mutant(
         "agents are counted by their numbers",
-        "core/aggregate/flooded_machine.py",
-        "float(count_authors(self.entries[:, 0]))",
-        "float(len(self.entries))",
+        "core/aggregate/flooded_entries.py",
+        "s.me.num_agents += 0 if is_known else 1",
+        "s.me.num_agents += 1",
         ("flood-ts",),
     ),
     Mutant(

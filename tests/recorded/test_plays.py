@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 import coopbandits as cb
-from coopbandits.core.aggregate import AGGREGATIONS, CENTRAL_AGGREGATIONS
-from coopbandits.core.index import INDICES, LINEAR_INDICES
-from coopbandits.core.policies import NAMED
+from coopbandits.core.index import LINEAR_INDICES
 from coopbandits.core.policy import AnyPolicy
+from coopbandits.core.registry import AGGREGATIONS, CENTRAL_AGGREGATIONS, INDICES, REGISTRY
 from coopbandits.core.sources import SOURCES
 from coopbandits.core.spelling import Named, settings_of
 from coopbandits.literature.catalogue import CLASSES as MODELS
@@ -27,7 +26,7 @@ from .worlds import worlds
 RECORDED = read()
 OWN_CLOCKS = [kind for kind in Clocks.__subclasses__() if kind.__module__ == Clocks.__module__]
 REGISTERED: tuple[type[Named], ...] = (
-    *NAMED, *AGGREGATIONS, *CENTRAL_AGGREGATIONS, *INDICES, *LINEAR_INDICES, *SOURCES,
+    *REGISTRY.own(), *AGGREGATIONS, *CENTRAL_AGGREGATIONS, *INDICES, *LINEAR_INDICES, *SOURCES,
     *FAULTS.values(), *OWN_CLOCKS, *MODELS,
 )  # fmt: skip
 RECORD = "run `python -m tests.recorded.record`, and look at the list of changes that it prints"

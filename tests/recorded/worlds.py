@@ -17,11 +17,10 @@ from functools import cache
 from typing import Any
 
 import coopbandits as cb
-from coopbandits.core.aggregate import AGGREGATIONS, CENTRAL_AGGREGATIONS
-from coopbandits.core.index import INDICES, LINEAR_INDICES, UNIT_REWARDS
+from coopbandits.core.index import LINEAR_INDICES, UNIT_REWARDS
 from coopbandits.core.policy import CentralPolicy
 from coopbandits.core.recommend import obstacle
-from coopbandits.core.registry import EXAMPLES
+from coopbandits.core.registry import AGGREGATIONS, CENTRAL_AGGREGATIONS, EXAMPLES, INDICES
 from coopbandits.literature.catalogue import CLASSES as MODELS
 
 World = dict[str, Any]

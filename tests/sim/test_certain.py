@@ -15,18 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coopbandits as cb
-from coopbandits.core.aggregate import (
-    AGGREGATIONS,
-    AnyAggregation,
-    Machine,
-    ledger_sums,
-    spanning_tree,
-)
+from coopbandits.core.aggregate import AnyAggregation, Machine, ledger_sums, spanning_tree
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.contract import Estimate, Vector
 from coopbandits.core.draws import normals, uniforms, words
 from coopbandits.core.recommend import leader, obstacle
-from coopbandits.core.registry import EXAMPLES, parse_policy
+from coopbandits.core.registry import AGGREGATIONS, EXAMPLES, parse_policy
 from coopbandits.core.statistic import ArmSums
 from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.mail import Mail

@@ -233,12 +233,6 @@ def test_a_world_without_a_change_is_the_plain_problem() -> None:
         assert np.allclose(same.global_regret, plain.regret, rtol=1e-9)
 
 
-def test_floods_in_worlds_are_not_compiled(capsys: pytest.CaptureFixture[str]) -> None:
-    result = play(drift(LINEAR, MOVED), CYCLE, ["flooded-totals*lin-ts"], 5, engine="auto")
-    assert result.meta["engines"] == ["reference"]
-    assert "kernel for floods of linear models in worlds" in capsys.readouterr().err
-
-
 def test_messages_are_counted() -> None:
     """d(d + 3)/2 + 1 registers, and 6 values more on a tree once agents are counted."""
     result = play(LINEAR, CYCLE, ["running-consensus*lin-ts", "tree-sums*lin-ts"], 30)
@@ -302,13 +296,6 @@ def test_every_pull_of_an_own_clock_meets_a_request_of_its_own() -> None:
         drawn = LINEAR.features.draw(keys, 0, len(memory))[agent]
         for pull, (arm, x) in enumerate(memory):
             assert np.array_equal(drawn[pull, arm], x)
-
-
-def test_floods_on_own_clocks_are_not_compiled(capsys: pytest.CaptureFixture[str]) -> None:
-    call: dict[str, Any] = {"clocks": "poisson", "keep": "", "engine": "auto"}
-    result = play(LINEAR, CYCLE, ["flooded-totals*lin-ts"], 5, **call)
-    assert result.meta["engines"] == ["reference"]
-    assert "kernel for flooded-totals on own clocks" in capsys.readouterr().err
 
 
 def test_talking_pays_on_own_clocks() -> None:

@@ -37,8 +37,10 @@ def task(policy: Any, clocks: str = "none") -> Task:
         ("reference", cb.DDUCB(), "none", reference),
         ("auto", Fixed(), "none", reference),
         ("cpu", Fixed(), "none", reference),
-        ("auto", cb.FloodUCB(), "poisson", asynchronous),
-        ("cpu", cb.FloodUCB(), "poisson", asynchronous),
+        ("auto", cb.FloodUCB(), "poisson", cpu),
+        ("cpu", cb.FloodUCB(), "poisson", cpu),
+        ("auto", Fixed(), "poisson", asynchronous),
+        ("cpu", Fixed(), "poisson", asynchronous),
         ("reference", cb.FloodUCB(), "poisson", asynchronous),
     ],
 )

@@ -132,18 +132,24 @@ def test_runs_whose_logs_do_not_fit_together(monkeypatch: pytest.MonkeyPatch) ->
     assert found.dataset.identical(expected.dataset)
 
 
-def test_a_run_that_does_not_fit_at_all(
+def test_a_run_whose_log_does_not_fit_is_left_to_the_driver(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    network, policy = NETWORKS["grid"], parse_policy("flood-ts")
+    expected = simulate(problem_for(""), network, policy, 20, keep="arms")
     monkeypatch.setattr(flood, "MOST_BYTES", 32 * 8**2 + 16 * 8 * 20 - 1)
-    policy = parse_policy("flood-ts")
-    result = simulate(problem_for(""), NETWORKS["grid"], policy, 20)
+    found = simulate(problem_for(""), network, policy, 20, keep="arms")
+    assert found.meta["engines"] == ["cpu"]
+    assert found.arms.identical(expected.arms)
+    assert found.values_sent.identical(expected.values_sent)
+    monkeypatch.setattr("coopbandits.sim.driver.agents.MOST_BYTES", 1)
+    result = simulate(problem_for(""), network, policy, 20)
     note = " ".join(capsys.readouterr().err.split())
     assert "for 8 agents and 20 rounds" in note
     assert "reference engine plays it" in note
     assert result.meta["engines"] == ["reference"]
 
 
-def test_floods_of_late_messages_are_for_the_reference_engine() -> None:
-    assert not is_compiled("flood-ts", "delay=2,loss=0.1")
+def test_late_messages_are_compiled() -> None:
+    assert is_compiled("flood-ts", "delay=2,loss=0.1")
     assert is_compiled("gossip-ts", "delay=2,loss=0.1")

@@ -106,13 +106,12 @@ def test_an_arm_that_is_forgotten_comes_first_however_small_its_bonus(spec: Any)
     assert (pulls.sel(arm=1).values > 1).all()
 
 
-def test_what_has_no_kernel_is_listed() -> None:
+@pytest.mark.parametrize("policy", ["flood-ts", "tree-ts"])
+@pytest.mark.parametrize("setting", ["discount=0.9", "window=5", "lazy=0.1", "spread=estimate"])
+def test_settings_are_compiled(policy: str, setting: str) -> None:
     network = Network.from_spec("cycle:5")
     setup = Setup(WORLD, network, 10, recorded_rounds(10), faults=parse_faults("none"))
-    task = Task(setup, parse_policy("flood-ts:window=5"))
-    assert cpu.obstacle(task) == " for windows of floods"
-    for setting in ("discount=0.9", "window=5", "lazy=0.1", "spread=estimate"):
-        assert cpu.obstacle(Task(setup, parse_policy(f"tree-ts:{setting}"))) is None
+    assert cpu.obstacle(Task(setup, parse_policy(f"{policy}:{setting}"))) is None
 
 
 def argmax(values: Any) -> int:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from coopbandits import GaussianBandit, Network, simulate
-from coopbandits.core import CoopUCB, DecTS, InputError, Policy, parse_policy
+from coopbandits.core import InputError, Policy, parse_policy
 from coopbandits.core.registry import EXAMPLES
+from coopbandits.literature import CoopUCB, DecTS
 from coopbandits.sim.knowledge import LOCAL, SOURCES, global_knowledge
 from coopbandits.theory.epsilon_c import epsilon_c
 

@@ -7,24 +7,11 @@ from itertools import product
 import pytest
 
 from coopbandits import BernoulliBandit, GaussianBandit, Network, combine
-from coopbandits.core.aggregate import (
-    AGGREGATIONS,
-    AnyAggregation,
-    CentralTotals,
-    FloodedPulls,
-    StagedMixing,
-)
-from coopbandits.core.index import (
-    INDICES,
-    KLUCB,
-    UNIT_REWARDS,
-    BayesUCB,
-    CentredDraw,
-    Index,
-    InflatedUCB,
-    TopTwo,
-)
+from coopbandits.core.aggregate import AnyAggregation, CentralTotals, FloodedPulls, StagedMixing
+from coopbandits.core.index import KLUCB, UNIT_REWARDS, BayesUCB, CentredDraw, Index, TopTwo
 from coopbandits.core.policy import fits
+from coopbandits.core.registry import AGGREGATIONS, INDICES
+from coopbandits.literature import InflatedUCB
 
 from ..core.pairs import covering, fitting, turned
 from .test_faulty_engines import check

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from coopbandits import DDUCB, GaussianBandit, Network
-from coopbandits.core import CentralUCB, CoopUCB, TreeTS
+from coopbandits.core import CentralUCB, TreeTS
 from coopbandits.core.aggregate import Controller
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, parse_policy
+from coopbandits.literature import CoopUCB
 from coopbandits.sim import reference
 from coopbandits.sim.record import Record, Task, join
 from coopbandits.sim.setup import Setup

@@ -13,7 +13,6 @@ import coopbandits as cb
 from coopbandits.core.contract import Estimate
 from coopbandits.core.draws import uniforms
 from coopbandits.core.statistic import Statistic
-from coopbandits.sim.cpu import KERNELS
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words
 
 PROBLEM = cb.BetaBandit([4.0, 0.4, 2.0], [4.0, 0.5, 3.0])
@@ -58,8 +57,8 @@ def test_compiled() -> None:
     check(cb.combine(cb.RunningConsensus(), UCBV()))
 
 
-CASES = {
-    **{part.name: part for part in (kind() for kind in KERNELS)},
+CASES: dict[str, Any] = {
+    "flooded": cb.FloodedTotals(),
     "pulls": cb.FloodedPulls(),
     "staged, neighbours": cb.StagedMixing(neighbor_pulls=True),
     "forgetting": cb.FloodedTotals(discount=0.9),

@@ -10,30 +10,20 @@ import pytest
 from coopbandits.core import (
     AGGREGATIONS,
     DDUCB,
-    DPE2,
-    GSE,
     INDICES,
-    MPUCB,
     UCB,
     CentralPolicy,
-    CoopUCB,
-    CoopUCL,
-    DecTS,
-    Exp3Coop,
     FloodedTotals,
     FloodTS,
     FloodUCB,
-    GosInE,
     GossipTS,
     IndependentTS,
     IndependentUCB,
     Index,
     InputError,
-    Liar,
     LocalSums,
     Policy,
     Private,
-    ResilientUCB,
     StagedMixing,
     TreeTS,
     at_source,
@@ -42,6 +32,18 @@ from coopbandits.core import (
     populate,
 )
 from coopbandits.core.registry import EXAMPLES
+from coopbandits.literature import (
+    DPE2,
+    GSE,
+    MPUCB,
+    CoopUCB,
+    CoopUCL,
+    DecTS,
+    Exp3Coop,
+    GosInE,
+    Liar,
+    ResilientUCB,
+)
 from coopbandits.testing import PolicyCheckError, check_policy
 from coopbandits.testing.policy import CHECKS
 from coopbandits.testing.world import Trial

@@ -16,7 +16,6 @@ import numpy as np
 
 from coopbandits.core.aggregate.entries import author_of
 from coopbandits.core.aggregate.fields import FieldMachine
-from coopbandits.core.aggregate.ticks import ClockedMachine
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_members
@@ -282,9 +281,7 @@ class Process:
         if option is not None:
             replica = self.bandits.replicas.get(NUMBERS[OPTIONS[option].bandit], replica)
         machine = getattr(replica.agent, "machine", None)
-        if isinstance(machine, FieldMachine):
-            return int(machine.state.me.clock)
-        return machine.clock if isinstance(machine, ClockedMachine) else 0
+        return int(machine.state.me.clock) if isinstance(machine, FieldMachine) else 0
 
     def author_of(self, entry: Entry) -> float:
         """Return whose entry it is."""

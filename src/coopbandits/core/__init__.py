@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import (
         AGENTS,
-        AGGREGATIONS,
         AHEAD,
         TIME,
         Aggregation,
@@ -26,16 +25,13 @@ if TYPE_CHECKING:
         Machine,
         MessageSize,
         NeighborhoodSums,
-        PermutedBuffers,
         PullMixing,
         RunningConsensus,
         RunningSums,
-        ServerTotals,
         Sizes,
         StagedMixing,
         TrackedMeans,
         TreeSums,
-        TrimmedMeans,
         whole,
     )
     from coopbandits.core.aggregate.claims import Claims
@@ -53,19 +49,16 @@ if TYPE_CHECKING:
     from coopbandits.core.draws import gamma_of, normal_of, uniform_of, word_at, word_of
     from coopbandits.core.errors import InputError
     from coopbandits.core.index import (
-        INDICES,
         KLUCB,
         LINEAR_INDICES,
         MOSS,
         UCB,
-        UCL,
         BayesUCB,
         BetaDraw,
         CentredDraw,
         Elimination,
         EpsilonGreedy,
         Index,
-        InflatedUCB,
         LinTS,
         LinUCB,
         NormalDraw,
@@ -74,42 +67,26 @@ if TYPE_CHECKING:
     )
     from coopbandits.core.policies import (
         DDUCB,
-        DPE2,
-        GSE,
-        MPUCB,
         CentralBatchedUCB,
         CentralTS,
         CentralUCB,
-        CoopSE,
-        CoopUCB,
-        CoopUCB2,
-        CoopUCL,
-        DecBayesUCB,
-        DecKLUCB,
-        DecTS,
-        DecUCB,
         DelayedCentralUCB,
-        Exp3Coop,
-        FedUCB,
         FloodTS,
         FloodUCB,
-        GosInE,
         GossipTS,
-        GossipUCB,
         IndependentTS,
         IndependentUCB,
         LedgerTS,
         LedgerUCB,
-        Liar,
-        ResilientUCB,
         TreeTS,
         TreeUCB,
-        UCBNetwork,
     )
     from coopbandits.core.policy import AnyPolicy, CentralPolicy, Parts, Policy, combine
     from coopbandits.core.population import populate
     from coopbandits.core.recommend import Recommendation
     from coopbandits.core.registry import (
+        AGGREGATIONS,
+        INDICES,
         POLICIES,
         parse_aggregation,
         parse_index,
@@ -126,10 +103,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "aggregate": (
-        "AGENTS AGGREGATIONS AHEAD Aggregation AnyAggregation CentralTotals Controller "
-        "FloodedPulls FloodedTotals TIME LedgerSums LocalSums Machine MessageSize "
-        "NeighborhoodSums PermutedBuffers PullMixing RunningConsensus RunningSums "
-        "ServerTotals Sizes StagedMixing TrackedMeans TreeSums TrimmedMeans whole"
+        "AGENTS AHEAD Aggregation AnyAggregation CentralTotals Controller FloodedPulls "
+        "FloodedTotals LedgerSums LocalSums Machine MessageSize NeighborhoodSums PullMixing "
+        "RunningConsensus RunningSums Sizes StagedMixing TIME TrackedMeans TreeSums whole"
     ),
     "aggregate.claims": "Claims",
     "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
@@ -137,20 +113,18 @@ _HOMES = {
     "draws": "gamma_of normal_of uniform_of word_at word_of",
     "errors": "InputError",
     "index": (
-        "BayesUCB BetaDraw CentredDraw Elimination EpsilonGreedy INDICES Index InflatedUCB "
-        "KLUCB LINEAR_INDICES LinTS LinUCB MOSS NormalDraw RobustUCB TopTwo UCB UCL"
+        "BayesUCB BetaDraw CentredDraw Elimination EpsilonGreedy Index KLUCB LINEAR_INDICES LinTS "
+        "LinUCB MOSS NormalDraw RobustUCB TopTwo UCB"
     ),
     "policies": (
-        "CentralBatchedUCB CentralTS CentralUCB CoopSE CoopUCB CoopUCB2 CoopUCL DDUCB DPE2 "
-        "DecBayesUCB DecKLUCB DecTS DecUCB DelayedCentralUCB Exp3Coop FedUCB FloodTS FloodUCB "
-        "GSE GosInE GossipTS GossipUCB IndependentTS IndependentUCB LedgerTS LedgerUCB Liar "
-        "MPUCB ResilientUCB TreeTS TreeUCB UCBNetwork"
+        "CentralBatchedUCB CentralTS CentralUCB DDUCB DelayedCentralUCB FloodTS FloodUCB GossipTS "
+        "IndependentTS IndependentUCB LedgerTS LedgerUCB TreeTS TreeUCB"
     ),
     "policy": "AnyPolicy CentralPolicy Parts Policy combine",
     "recommend": "Recommendation",
     "registry": (
-        "POLICIES parse_aggregation parse_index parse_policy parse_source register_aggregation "
-        "register_index register_policy register_source"
+        "AGGREGATIONS INDICES POLICIES parse_aggregation parse_index parse_policy parse_source "
+        "register_aggregation register_index register_policy register_source"
     ),
     "population": "populate",
     "sourced": "at_source",
@@ -164,17 +138,13 @@ __all__ = [
     "AGGREGATIONS",
     "AHEAD",
     "DDUCB",
-    "DPE2",
-    "GSE",
     "INDICES",
     "KLUCB",
     "LINEAR_INDICES",
     "MOSS",
-    "MPUCB",
     "POLICIES",
     "TIME",
     "UCB",
-    "UCL",
     "Agent",
     "Aggregation",
     "AnyAggregation",
@@ -191,38 +161,24 @@ __all__ = [
     "Claims",
     "ContextAgent",
     "Controller",
-    "CoopSE",
-    "CoopUCB",
-    "CoopUCB2",
-    "CoopUCL",
     "CooperativeAgent",
-    "DecBayesUCB",
-    "DecKLUCB",
-    "DecTS",
-    "DecUCB",
     "DelayedCentralUCB",
     "Elimination",
     "EpsilonGreedy",
     "Estimate",
-    "Exp3Coop",
-    "FedUCB",
     "FleetAgent",
     "FloodTS",
     "FloodUCB",
     "FloodedPulls",
     "FloodedTotals",
-    "GosInE",
     "GossipTS",
-    "GossipUCB",
     "IndependentTS",
     "IndependentUCB",
     "Index",
-    "InflatedUCB",
     "InputError",
     "LedgerSums",
     "LedgerTS",
     "LedgerUCB",
-    "Liar",
     "LinTS",
     "LinUCB",
     "LinearSums",
@@ -233,17 +189,14 @@ __all__ = [
     "NeighborhoodSums",
     "NormalDraw",
     "Parts",
-    "PermutedBuffers",
     "Policy",
     "Private",
     "PullMixing",
     "Recommendation",
     "Registers",
-    "ResilientUCB",
     "RobustUCB",
     "RunningConsensus",
     "RunningSums",
-    "ServerTotals",
     "Share",
     "Sizes",
     "Source",
@@ -255,9 +208,7 @@ __all__ = [
     "TreeSums",
     "TreeTS",
     "TreeUCB",
-    "TrimmedMeans",
     "Truncated",
-    "UCBNetwork",
     "Vector",
     "at_source",
     "combine",

@@ -73,6 +73,11 @@ def mixing_rounds(
     require_count("num_agents", num_agents)
     require_lambda("lambda_bound", lambda_bound)
     require_positive("epsilon", epsilon)
+    return rounds_needed(float(num_agents), lambda_bound, epsilon, accelerated)
+
+
+def rounds_needed(num_agents: float, lambda_bound: float, epsilon: float, accelerated: bool) -> int:
+    """Return C without looking at what it is made of."""
     if lambda_bound < LAMBDA_ZERO:
         return 1
     log_inverse = -math.log(lambda_bound)

@@ -1,6 +1,8 @@
 """Names: ours, those of installed packages, and ``module:Name`` for what lies in a user's own file.
 
-Used by the command line, experiment files, the documentation and the contract tests.
+Used by the command line, experiment files, the documentation and the contract tests. Of our own,
+those of papers are in `coopbandits.literature`, which is above `core`: here they stand as texts,
+and are imported when somebody asks for one.
 """
 
 from __future__ import annotations
@@ -17,14 +19,53 @@ from inspect import isabstract, isclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from coopbandits.core.aggregate import (
-    AGGREGATIONS,
-    CENTRAL_AGGREGATIONS,
     AnyAggregation,
     CentralAggregation,
+    CentralTotals,
+    FloodedPulls,
+    FloodedTotals,
+    LedgerSums,
+    LocalSums,
+    NeighborhoodSums,
+    PullMixing,
+    RunningConsensus,
+    RunningSums,
+    StagedMixing,
+    TrackedMeans,
+    TreeSums,
 )
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.index import INDICES, LINEAR_INDICES, Index
-from coopbandits.core.policies import NAMED
+from coopbandits.core.index import (
+    KLUCB,
+    LINEAR_INDICES,
+    MOSS,
+    UCB,
+    BayesUCB,
+    BetaDraw,
+    CentredDraw,
+    Elimination,
+    EpsilonGreedy,
+    Index,
+    NormalDraw,
+    RobustUCB,
+    TopTwo,
+)
+from coopbandits.core.policies import (
+    DDUCB,
+    CentralBatchedUCB,
+    CentralTS,
+    CentralUCB,
+    DelayedCentralUCB,
+    FloodTS,
+    FloodUCB,
+    GossipTS,
+    IndependentTS,
+    IndependentUCB,
+    LedgerTS,
+    LedgerUCB,
+    TreeTS,
+    TreeUCB,
+)
 from coopbandits.core.policy import AnyPolicy, CentralPolicy, Policy, combine
 from coopbandits.core.population import parse_population
 from coopbandits.core.sourced import at_source
@@ -54,7 +95,7 @@ class Registry(Generic[T]):
     group : str
         The group of entry points in which packages offer more of them.
     known : mapping
-        Our own, by name.
+        Our own, by name. A text is the name of one in `coopbandits.literature`.
     accepts : callable, optional
         Tells whether a thing is of this kind; anything is unless given.
     expected : str
@@ -65,15 +106,16 @@ class Registry(Generic[T]):
         self,
         kind: str,
         group: str,
-        known: Mapping[str, T],
+        known: Mapping[str, T | str],
         accepts: Callable[[Any], bool] = lambda thing: True,  # noqa: ARG005  of this form
         expected: str = "",
     ) -> None:
         self.kind, self.group = kind, group
         self.accepts, self.expected = accepts, expected
-        self._things = dict(known)
-        self._own = frozenset(known)
-        self._names: dict[Any, str] = {thing: name for name, thing in known.items()}
+        self._things = {name: each for name, each in known.items() if not isinstance(each, str)}
+        self._of_papers = {name: each for name, each in known.items() if isinstance(each, str)}
+        self._own = tuple(known)
+        self._names: dict[Any, str] = {thing: name for name, thing in self._things.items()}
 
     def register(self, name: str, thing: T) -> T:
         """Give a thing a name in this process; return the thing.
@@ -85,7 +127,7 @@ class Registry(Generic[T]):
                 f"{self.kind} name {name!r} cannot be read back; give letters, digits and - . _, "
                 "beginning with a letter"
             )
-        taken = self._things.get(name)
+        taken = self._known(name)
         # A module that is loaded again, or a notebook's cell, may replace what it defined before.
         if taken is not None and (name in self._own or _place(taken) != _place(thing)):
             if taken is thing:
@@ -98,11 +140,22 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Return all names: ours first, then registered ones, then those of entry points."""
-        return list(dict.fromkeys([*self._things, *self.offered()]))
+        return list(dict.fromkeys([*self._own, *self._things, *self.offered()]))
+
+    def own(self) -> tuple[T, ...]:
+        """Return all of ours."""
+        return tuple(thing for name in self._own if (thing := self._known(name)) is not None)
 
     def has(self, name: str) -> bool:
         """Return whether a name is known; entry points are read only where it is not ours."""
-        return name in self._things or name in self.offered()
+        return name in self._own or name in self._things or name in self.offered()
+
+    def _known(self, name: str) -> T | None:
+        """Return what is ours or registered, imported now if nobody asked for it before."""
+        if name in self._of_papers and name not in self._things:
+            thing = getattr(import_module("coopbandits.literature"), self._of_papers[name])
+            self._things[name], self._names[thing] = thing, name
+        return self._things.get(name)
 
     def offered(self) -> list[str]:
         """Return the names that installed packages offer."""
@@ -111,8 +164,8 @@ class Registry(Generic[T]):
     def find(self, text: str) -> tuple[T, str]:
         """Return what a text names, and the rest of the text: its settings."""
         name, _, rest = (part.strip() for part in text.partition(":"))
-        if name in self._things:
-            return self._things[name], rest
+        if (known := self._known(name)) is not None:
+            return known, rest
         if offers := _offers(self.group, tuple(sys.path)).get(name):
             return self._load(offers), rest
         attribute, _, settings = (part.strip() for part in rest.partition(":"))
@@ -126,7 +179,7 @@ class Registry(Generic[T]):
         Things of ``__main__``, and those made inside a function, cannot be found; their own `name`
         stands for them.
         """
-        if thing not in self._names:
+        if thing not in self._names and self._known(getattr(thing, "name", "")) is not thing:
             module, name = _place(thing)
             if module in MAIN or "<" in name:
                 own: str = vars(thing).get("name", name)
@@ -236,7 +289,84 @@ def concrete(*bases: type) -> Callable[[Any], bool]:
     return accepts
 
 
-POLICIES: dict[str, type[AnyPolicy]] = {cls.name: cls for cls in NAMED}
+def _named(*classes: type[T]) -> dict[str, type[T]]:
+    """Return classes by the names that they have in spellings."""
+    return {vars(cls)["name"]: cls for cls in classes}
+
+
+SHIPPED_POLICIES: Mapping[str, type[AnyPolicy] | str] = {
+    **_named(DDUCB),
+    "coop-ucb": "CoopUCB",
+    "coop-ucb2": "CoopUCB2",
+    "coop-ucl": "CoopUCL",
+    "dec-ts": "DecTS",
+    "dec-bayes-ucb": "DecBayesUCB",
+    "ucb-network": "UCBNetwork",
+    "mp-ucb": "MPUCB",
+    "dpe2": "DPE2",
+    "gosine": "GosInE",
+    "dec-ucb": "DecUCB",
+    "dec-kl-ucb": "DecKLUCB",
+    "coop-se": "CoopSE",
+    "exp3-coop": "Exp3Coop",
+    "resilient-ucb": "ResilientUCB",
+    "liar": "Liar",
+    "gossip-ucb": "GossipUCB",
+    "fed-ucb": "FedUCB",
+    "gse": "GSE",
+    **_named(
+        GossipTS,
+        TreeTS,
+        FloodTS,
+        TreeUCB,
+        FloodUCB,
+        LedgerTS,
+        LedgerUCB,
+        IndependentUCB,
+        IndependentTS,
+        CentralUCB,
+        CentralBatchedUCB,
+        DelayedCentralUCB,
+        CentralTS,
+    ),
+}
+SHIPPED_AGGREGATIONS: Mapping[str, type[AnyAggregation | CentralAggregation] | str] = {
+    **_named(
+        LocalSums,
+        StagedMixing,
+        RunningConsensus,
+        PullMixing,
+        RunningSums,
+        TreeSums,
+        FloodedTotals,
+        NeighborhoodSums,
+        FloodedPulls,
+        LedgerSums,
+        TrackedMeans,
+    ),
+    "trimmed-means": "TrimmedMeans",
+    **_named(CentralTotals),
+    "server-totals": "ServerTotals",
+    "permuted-buffers": "PermutedBuffers",
+}
+SHIPPED_INDICES: Mapping[str, type[Index] | str] = {
+    **_named(UCB),
+    "inflated-ucb": "InflatedUCB",
+    "ucl": "UCL",
+    **_named(
+        BayesUCB,
+        KLUCB,
+        MOSS,
+        NormalDraw,
+        CentredDraw,
+        BetaDraw,
+        TopTwo,
+        EpsilonGreedy,
+        Elimination,
+        RobustUCB,
+    ),
+    **_named(*LINEAR_INDICES),
+}
 
 EXAMPLES = tuple(
     {
@@ -248,7 +378,7 @@ EXAMPLES = tuple(
         "gse": "gse:horizon=20000",
         "delayed-central-ucb": "delayed-central-ucb:delay=10",
     }.get(name, name)
-    for name in POLICIES
+    for name in SHIPPED_POLICIES
 )
 """One spelling of every policy, with the settings that have no default."""
 
@@ -257,21 +387,21 @@ DATACLASS = "with its settings, if it has any, as fields of a frozen dataclass"
 REGISTRY: Registry[type[AnyPolicy]] = Registry(
     "policy",
     "coopbandits.policies",
-    POLICIES,
+    SHIPPED_POLICIES,
     concrete(Policy, CentralPolicy),
     f"a class derived from coopbandits.Policy that returns its parts, {DATACLASS}",
 )
 AGGREGATION_REGISTRY: Registry[type[AnyAggregation | CentralAggregation]] = Registry(
     "aggregation",
     "coopbandits.aggregations",
-    {cls.name: cls for cls in (*AGGREGATIONS, *CENTRAL_AGGREGATIONS)},
+    SHIPPED_AGGREGATIONS,
     concrete(AnyAggregation, CentralAggregation),
     f"a class derived from coopbandits.Aggregation, {DATACLASS}",
 )
 INDEX_REGISTRY: Registry[type[Index]] = Registry(
     "index",
     "coopbandits.indices",
-    {cls.name: cls for cls in (*INDICES, *LINEAR_INDICES)},
+    SHIPPED_INDICES,
     concrete(Index),
     f"a class derived from coopbandits.Index that writes value, {DATACLASS}",
 )
@@ -286,6 +416,30 @@ Policy.registry = CentralPolicy.registry = REGISTRY
 AnyAggregation.registry = CentralAggregation.registry = AGGREGATION_REGISTRY
 Index.registry = INDEX_REGISTRY
 Source.registry = SOURCE_REGISTRY
+
+if TYPE_CHECKING:
+    POLICIES: dict[str, type[AnyPolicy]]
+    """Every policy that ships, by its name."""
+
+    AGGREGATIONS: tuple[type[AnyAggregation], ...]
+    """Every aggregation that ships, but for those with one controller."""
+
+    CENTRAL_AGGREGATIONS: tuple[type[CentralAggregation], ...]
+
+    INDICES: tuple[type[Index], ...]
+    """Every index that ships, but for those that look at features: `LINEAR_INDICES`."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "POLICIES":
+        return {kind.name: kind for kind in REGISTRY.own()}
+    if name == "INDICES":
+        return tuple(kind for kind in INDEX_REGISTRY.own() if kind not in LINEAR_INDICES)
+    if name in ("AGGREGATIONS", "CENTRAL_AGGREGATIONS"):
+        wanted = AnyAggregation if name == "AGGREGATIONS" else CentralAggregation
+        return tuple(kind for kind in AGGREGATION_REGISTRY.own() if issubclass(kind, wanted))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 register_policy = REGISTRY.register
 register_aggregation = AGGREGATION_REGISTRY.register

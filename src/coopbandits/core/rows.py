@@ -80,7 +80,7 @@ def sort(row: Row) -> None:
 
 
 def total_at(row: Row, places: Row) -> Any:
-    """Return the sum of the numbers at some places."""
+    """Return the sum of the numbers at some places, which ascend."""
     return float(np.add.reduce(row[places]))
 
 
@@ -92,3 +92,56 @@ def is_below(row: Row, other: Row, places: Row) -> bool:
 def total(row: Row) -> Any:
     """Return the sum, added up from the first number to the last."""
     return sum(row.tolist())
+
+
+def find(row: Row, value: float, near: int) -> int:
+    """Return where a value is, or belongs, in an ascending row; it may be near some place."""
+    del near
+    return int(row.searchsorted(value))
+
+
+def find_above(places: Row, row: Row, limit: float, others: Row, besides: float) -> int:
+    """Write where a row is above a limit and another one is not `besides`; return how many are."""
+    found = ((row > limit) & (others != besides)).nonzero()[0]
+    places[: found.size] = found
+    return int(found.size)
+
+
+def gather(row: Row, table: Row, places: Row) -> None:
+    """Write some rows of a table one after another."""
+    table.take(places, axis=0, out=row.reshape(places.size, -1), mode="clip")
+
+
+def open_row(table: Row, at: int, used: int) -> None:
+    """Make room for a row in a table of which so many rows are used; those behind it move on."""
+    table[at + 1 : used + 1] = table[at:used]
+
+
+def add_rows(row: Row, table: Row) -> None:
+    """Set a row to the sum of all rows of a table."""
+    np.add.reduce(table, axis=0, out=row)
+
+
+def add_weighted(row: Row, table: Row, weights: Row) -> None:
+    """Set a row to the sum of all rows of a table, each times its weight."""
+    np.add.reduce(table * weights[:, None], axis=0, out=row)
+
+
+def dot(row: Row, other: Row) -> Any:
+    """Return the sum of products, added up from the first to the last."""
+    return np.add.accumulate(row * other)[-1]
+
+
+def cut(row: Row, least: float) -> None:
+    """Replace smaller numbers by the least."""
+    np.maximum(row, least, out=row)
+
+
+def raise_to(row: Row, base: float) -> None:
+    """Set every number to a power of a base, with this number as its exponent."""
+    np.power(base, row, out=row)
+
+
+def largest(row: Row) -> Any:
+    """Return the largest number."""
+    return row.max()

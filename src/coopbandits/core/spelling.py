@@ -147,7 +147,9 @@ class Named(metaclass=Settings):
         return replace(self, **changes)  # type: ignore[type-var]  # it has fields
 
 
-SHIPPED = tuple(f"coopbandits.{part}." for part in ("core", "network", "problems", "sim"))
+SHIPPED = tuple(
+    f"coopbandits.{part}." for part in ("core", "literature", "network", "problems", "sim")
+)
 
 
 def is_ours(thing: Any) -> bool:

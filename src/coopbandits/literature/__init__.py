@@ -1,24 +1,96 @@
-"""Models of the literature, one file per paper.
+"""The literature, one file per paper: rivals of our policies, and models of their own.
 
-Each file opens with the paper's model, algorithm and guarantee, and with how it differs from the
-paper. Where the text was not available to us, it says *reconstruction*: only the claims of the
-abstract are the authors', and tests check these by simulation. `matching` is what `kalathil2014`
-and `nayyar2016` share. Further models are in `coopbandits.models`, whose drivers, dice and outcomes
-these use; `catalogue` has all of them by name, for the command line.
+Each file opens with the paper, its algorithm and what was changed. **Rivals** are policies and
+their parts, made of `coopbandits.core` alone: they play in every engine, and some in fleets.
+`core.registry` finds them by name. **Other models** open with the paper's model and guarantee too,
+and use the drivers, dice and outcomes of `coopbandits.models`; `matching` is what `kalathil2014`
+and `nayyar2016` share, and `catalogue` has all of them by name, for the command line. Where the
+text was not available to us, a file says *reconstruction*: only the claims of the abstract are the
+authors', and tests check these by simulation.
+
+Names load on first use: an agent that plays a rival needs numpy alone.
 """
 
-from coopbandits.literature.awerbuch2008 import collaborate
-from coopbandits.literature.besson2018 import RandTopM, Selfish
-from coopbandits.literature.kalathil2014 import ducb4
-from coopbandits.literature.matching import Matched, auction, best_matching
-from coopbandits.literature.nayyar2016 import de3
-from coopbandits.literature.shahrampour2017 import majority_vote
-from coopbandits.literature.xu2015 import global_feedback
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coopbandits.literature.awerbuch2008 import collaborate
+    from coopbandits.literature.barnea2024 import CoopSE
+    from coopbandits.literature.besson2018 import RandTopM, Selfish
+    from coopbandits.literature.cesabianchi2016 import Exp3Coop
+    from coopbandits.literature.chawla2020 import GosInE
+    from coopbandits.literature.dubey2020 import MPUCB
+    from coopbandits.literature.kalathil2014 import ducb4
+    from coopbandits.literature.kolla2018 import UCBNetwork
+    from coopbandits.literature.korda2016 import PermutedBuffers
+    from coopbandits.literature.lalitha2020 import DecBayesUCB, DecTS
+    from coopbandits.literature.landgren2016 import UCL, CoopUCB, CoopUCB2, CoopUCL, InflatedUCB
+    from coopbandits.literature.liu2025 import GSE
+    from coopbandits.literature.matching import Matched, auction, best_matching
+    from coopbandits.literature.nayyar2016 import de3
+    from coopbandits.literature.shahrampour2017 import majority_vote
+    from coopbandits.literature.wang2020a import DPE2
+    from coopbandits.literature.wang2020b import ServerTotals
+    from coopbandits.literature.xu2015 import global_feedback
+    from coopbandits.literature.zhu2021a import DecKLUCB, DecUCB
+    from coopbandits.literature.zhu2021b import FedUCB, GossipUCB
+    from coopbandits.literature.zhu2023 import Liar, ResilientUCB, TrimmedMeans
+
+_HOMES = {
+    "awerbuch2008": "collaborate",
+    "barnea2024": "CoopSE",
+    "besson2018": "RandTopM Selfish",
+    "cesabianchi2016": "Exp3Coop",
+    "chawla2020": "GosInE",
+    "dubey2020": "MPUCB",
+    "kalathil2014": "ducb4",
+    "kolla2018": "UCBNetwork",
+    "korda2016": "PermutedBuffers",
+    "lalitha2020": "DecBayesUCB DecTS",
+    "landgren2016": "CoopUCB CoopUCB2 CoopUCL InflatedUCB UCL",
+    "liu2025": "GSE",
+    "matching": "Matched auction best_matching",
+    "nayyar2016": "de3",
+    "shahrampour2017": "majority_vote",
+    "wang2020a": "DPE2",
+    "wang2020b": "ServerTotals",
+    "xu2015": "global_feedback",
+    "zhu2021a": "DecKLUCB DecUCB",
+    "zhu2021b": "FedUCB GossipUCB",
+    "zhu2023": "Liar ResilientUCB TrimmedMeans",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "DPE2",
+    "GSE",
+    "MPUCB",
+    "UCL",
+    "CoopSE",
+    "CoopUCB",
+    "CoopUCB2",
+    "CoopUCL",
+    "DecBayesUCB",
+    "DecKLUCB",
+    "DecTS",
+    "DecUCB",
+    "Exp3Coop",
+    "FedUCB",
+    "GosInE",
+    "GossipUCB",
+    "InflatedUCB",
+    "Liar",
     "Matched",
+    "PermutedBuffers",
     "RandTopM",
+    "ResilientUCB",
     "Selfish",
+    "ServerTotals",
+    "TrimmedMeans",
+    "UCBNetwork",
     "auction",
     "best_matching",
     "collaborate",
@@ -27,3 +99,9 @@ __all__ = [
     "global_feedback",
     "majority_vote",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -244,10 +244,10 @@ class Central(Players):
     def end_round(self, fates: list[int]) -> None:
         """Tell the controller that the round is over, and count what it says was sent."""
         del fates
-        for message in self.controller.end_round() or ():
+        for size in self.controller.end_round() or ():
             self.counts.sent += 1
             self.counts.delivered += 1
-            self.counts.values += message.size
+            self.counts.values += size
 
     def renew(self, agent: int, rounds: int) -> None:
         """Do nothing: the controller keeps its state."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from coopbandits import InputError
+from coopbandits.core.aggregate.flooded_entries import SOURCE
 from coopbandits.core.contract import LocalView
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.registry import parse_policy
@@ -155,4 +156,5 @@ def test_of_entries_told_twice_the_last_of_the_newest_is_taken() -> None:
     assert machine.entry(7.0).tolist() == equal
     agent.receive({0: np.array([3.0, 0.0, *newer])})
     assert machine.entry(7.0).tolist() == equal
-    assert machine.sources[machine._place(7.0)] == 2.0
+    at = machine._known[7.0]
+    assert machine.state.tags[at, SOURCE] == 2.0

@@ -19,6 +19,7 @@ ENTRY = np.array([7.0, 3.0, 1.0, 0.0, 2.0, 0.0])
 
 def machine() -> FloodedTotalsMachine:
     made = FloodedTotals().make(LocalView(0, 0.5, {1: 0.25, 2: 0.25}, num_arms=2), REGISTERS)
+    assert isinstance(made, FloodedTotalsMachine)
     made.observe(1, 0.5)
     made.receive({1: np.concatenate([[4.0, 0.0], ENTRY])})
     return made

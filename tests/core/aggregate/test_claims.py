@@ -17,7 +17,6 @@ from coopbandits.core import (
     TreeTS,
 )
 from coopbandits.core.aggregate import (
-    AGGREGATIONS,
     AnyAggregation,
     Claims,
     FloodedPulls,
@@ -29,6 +28,7 @@ from coopbandits.core.aggregate import (
 from coopbandits.core.aggregate.claims import MAX_NUMBERS, SLACK, PartlyImpossibleError
 from coopbandits.core.aggregate.entries import author_of, entry_number
 from coopbandits.core.contract import Vector
+from coopbandits.core.registry import AGGREGATIONS
 from coopbandits.core.statistic import ArmSums
 
 from ..fleet import one_view  # as in test_local

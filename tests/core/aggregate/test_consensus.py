@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from coopbandits.core import CoopUCB2, InputError, Vector
+from coopbandits.core import InputError, Vector
 from coopbandits.core.aggregate import RunningConsensus
+from coopbandits.literature import CoopUCB2
 
 from ..fleet import GRAPHS, machine, make_agent, one_view, through_json  # as in test_local
 from ..rough import Rough, Schedule  # as in test_local

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core import MPUCB, ArmSums, CooperativeAgent, InputError, Vector
+from coopbandits.core import ArmSums, CooperativeAgent, InputError, Vector
 from coopbandits.core.aggregate import FloodedPulls
 from coopbandits.core.aggregate.fields import FieldMachine
+from coopbandits.literature import MPUCB
 
 from ..fleet import (  # as in test_local
     exchange,

@@ -10,10 +10,18 @@ import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import FloodedTotals
 from coopbandits.core.aggregate.entries import FORGET, RENUMBER, entry_number
+from coopbandits.core.aggregate.flooded_entries import (
+    CHANGED,
+    begin_round,
+    end_round,
+    hear,
+    listen,
+)
 from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
@@ -74,7 +82,7 @@ def test_an_agent_without_memory_hears_of_its_former_self() -> None:
     for _ in range(4):
         world.step()
     for agent in world.agents:
-        assert agent.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
+        assert agent.machine.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
 
 
 @REPEATABLE
@@ -88,9 +96,9 @@ def test_totals_are_as_old_as_far(graph: nx.Graph[Any]) -> None:
         for i, agent in enumerate(world.agents):
             ages = {j: max(1, distance[i][j]) for j in graph}
             reached = [j for j in graph if ages[j] <= world.now]
-            assert agent.entries[:, 0].tolist() == reached
+            assert agent.machine.entries[:, 0].tolist() == reached
             expected = [world.history[world.now + 1 - ages[j]][j].tolist() for j in reached]
-            assert agent.entries[:, 2:].tolist() == expected
+            assert agent.machine.entries[:, 2:].tolist() == expected
 
 
 @REPEATABLE
@@ -102,14 +110,14 @@ def test_loss_is_delay_and_traffic_ends(graph: nx.Graph[Any], schedule: Schedule
         world.pull()
         world.step(schedule)
         for agent in world.agents:
-            for entry in agent.entries:
+            for entry in agent.machine.entries:
                 j, rounds = entry[:2].astype(int)
                 assert entry[2:].tolist() == world.history[rounds][j].tolist()
             assert np.isfinite(agent.estimate().anticipation)
     for _ in range(nx.diameter(graph) + 5):
         world.step()
     for agent in world.agents:
-        assert agent.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
+        assert agent.machine.entries[:, 2:].sum(axis=0).tolist() == world.paid.tolist()
         assert all(len(sent(agent, j)) == 2 for j in agent.places)
 
 
@@ -151,19 +159,19 @@ def test_an_entry_that_is_forgotten_leaves_the_totals_and_may_come_back() -> Non
     mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
     mine.receive({2: told([2, 1, 0, 0, 9, 0], [3, 1, 0, 0, 1, 0])})
     mine.receive({2: told([2, FORGET, 0, 0, 0, 0], [1, FORGET, 0, 0, 0, 0])})
-    assert mine.entries[:, 0].tolist() == [1, 3], "the own one is never forgotten"
+    assert mine.machine.entries[:, 0].tolist() == [1, 3], "the own one is never forgotten"
     mine.receive({2: told([3, FORGET, 0, 0, 0, 0], [3, 1, 0, 0, 0.5, 0])})
-    assert mine.entries[:, 4].tolist() == [0, 0.5], "also with fewer pulls"
+    assert mine.machine.entries[:, 4].tolist() == [0, 0.5], "also with fewer pulls"
 
 
 def test_what_a_renumbered_agent_leaves_behind_is_as_it_was_signed() -> None:
     mine = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
     mine.observe(0, 0.5)
-    left = mine.entries[0].copy()
+    left = mine.machine.entries[0].copy()
     mine.receive({})
     mine.observe(0, 0.5)
     mine.receive({2: told(mine.renumbering(7, left).tolist())})
-    assert mine.entries.tolist() == [left.tolist(), [7, 2, 0.5, 0, 1, 0]]
+    assert mine.machine.entries.tolist() == [left.tolist(), [7, 2, 0.5, 0, 1, 0]]
 
 
 def test_a_renumbered_agent_leaves_what_was_told_behind() -> None:
@@ -173,9 +181,9 @@ def test_a_renumbered_agent_leaves_what_was_told_behind() -> None:
     mine.receive({2: told([7, RENUMBER, 0.5, 0, 1, 0], [1, 9, 2, 0, 5, 0])})
     assert mine.number == 7
     assert mine.heard_from(2) == 0.0, "neighbours have to tell this memory everything"
-    assert mine.entries[:, [0, 2, 4]].tolist() == [[1, 2, 5], [7, 1, 2]]
+    assert mine.machine.entries[:, [0, 2, 4]].tolist() == [[1, 2, 5], [7, 1, 2]]
     mine.observe(0, 0.5)
-    assert mine.entries[1, 4] == 3
+    assert mine.machine.entries[1, 4] == 3
     assert mine.share().counts.tolist() == [4, 0], "all that this agent remembers to have pulled"
     again = machine(FloodedTotals(), one_view(agent_id=1, neighbor_weights={2: 0.5}))
     again.restore_state(mine.export_state())
@@ -190,7 +198,7 @@ def test_a_renumbered_lazy_agent_tells_its_next_pull() -> None:
         mine.observe(0, 0.5)
     mine.receive({2: told([7, RENUMBER, 1.5, 0, 3, 0])})
     mine.observe(0, 0.5)
-    assert mine.changed[1] == mine.rounds + 2, "nothing was told under the new number yet"
+    assert mine.tags[1, CHANGED] == mine.rounds + 2, "nothing was told under the new number yet"
 
 
 def test_agents_are_counted_and_not_their_numbers() -> None:
@@ -219,7 +227,7 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "agent": (lambda s: s["entries"][1].__setitem__(0, 0.5), r"entries.*agent 0\.5"),
     "order": (lambda s: s["entries"].reverse(), "entries.*own"),
     "stranger": (lambda s: s["entries"][0].__setitem__(0, 0.0), "entries.*own"),
-    "length": (lambda s: s["changed"].pop(), "entries.*changed.*sources"),
+    "length": (lambda s: s["tags"].pop(), "entries.*tags"),
 }
 
 
@@ -233,3 +241,38 @@ def test_a_state_that_no_agent_can_have_changes_nothing(name: str) -> None:
     with pytest.raises(InputError, match=sentence):
         mine.restore_state(state)
     assert mine.export_state() == before
+
+
+ENTRIES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=12)
+
+
+@settings(max_examples=60)
+@given(st.lists(ENTRIES, min_size=1, max_size=4), st.sampled_from([1.0, 0.5]), st.data())
+def test_many_entries_are_taken_as_one_after_another(
+    rounds: list[list[tuple[int, int]]], discount: float, data: st.DataObject
+) -> None:
+    """Unknown ones, older ones, and several of one agent, in any order."""
+    view = one_view(agent_id=4, neighbor_weights={1: 0.5, 2: 0.5})
+    found, expected = (machine(FloodedTotals(discount=discount), view) for _ in range(2))
+    for number, first in enumerate(rounds, 1):
+        second = data.draw(ENTRIES)
+        messages = {
+            j: told(
+                *([a, n, float(j), 0, n, 0] + [n] * (discount != 1.0) for a, n in each),
+                number=number,
+            )
+            for j, each in ((1, first), (2, second))
+        }
+        for each in (found, expected):
+            each.observe(0, 1.0)
+        found.receive(messages)
+        expected.machine.make_room(40)
+        s = expected.machine.state
+        begin_round(s)
+        for j, message in messages.items():
+            listen(s, expected.places[j], number, 0.0, message.size)
+            hear(s, message[2:], float(j))
+        end_round(s)
+        assert found.export_state() == expected.export_state()
+        assert found.estimate().counts.tolist() == expected.estimate().counts.tolist()
+        assert found.estimate().num_agents == len(found.machine.entries)

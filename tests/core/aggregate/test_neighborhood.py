@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import InputError, LinUCB, UCBNetwork, combine
+from coopbandits.core import InputError, LinUCB, combine
 from coopbandits.core.aggregate import NeighborhoodSums
 from coopbandits.core.aggregate.neighborhood import MOST_PULLS
+from coopbandits.literature import UCBNetwork
 
 from ..fleet import machine, make_agent, one_view, through_json  # as in test_local
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import coopbandits as cb
 from coopbandits.core.aggregate.pooling import (
     differences,
-    pooled,
+    pool,
     scatter,
     scatter_of,
     within,
@@ -26,6 +26,14 @@ from ..fleet import GRAPHS, drive, gossip_matrix, make_agents, rewards_tape
 
 TOTALS = cb.Estimate(np.array([60.0, 24.0]), np.array([100.0, 60.0]), 160.0, 5.0, 1.25)
 OWN = cb.Share(np.array([9.0, 1.0]), np.array([20.0, 10.0]))
+
+
+def pooled(found: cb.Estimate, own: cb.Share, spread: float, sigma: float) -> cb.Estimate:
+    """Return an estimate in which others' pulls count in part."""
+    totals = np.concatenate([found.sums, found.counts])
+    about = np.array([found.time, found.num_agents, found.anticipation])
+    pool(totals, np.concatenate([own.sums, own.counts]), about, 2, spread, sigma)
+    return cb.Estimate(totals[:2], totals[2:], *about.tolist())
 
 
 def test_others_count_as_many_pulls_as_the_formula_says() -> None:

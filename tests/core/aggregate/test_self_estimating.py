@@ -10,8 +10,9 @@ import pytest
 
 from coopbandits.core import DDUCB, CooperativeAgent, InputError
 from coopbandits.core.aggregate import Claims
-from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
-from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
+from coopbandits.core.aggregate.staged_mixing import SelfEstimatingMachine, StagedMixingMachine
+from coopbandits.core.estimate.spectral import inflated_lambda
+from coopbandits.core.estimate.survey import surveyed_lambda
 from coopbandits.testing import check_policy
 
 from ..estimate.gossip import worded_views  # the name depends on how pytest is called
@@ -43,14 +44,14 @@ def surveyed(agent: CooperativeAgent) -> SelfEstimatingMachine:
 
 
 def mixing(agent: CooperativeAgent) -> Fields:
-    return Fields(surveyed(agent).mixing)
+    return Fields(surveyed(agent))
 
 
 def play_until_mixing(agents: list[CooperativeAgent]) -> int:
     """Play to the round in which the stages begin, the same for all; returns its number."""
     rewards = rewards_tape(len(agents), 400, agents[0].view.num_arms)
     for number in range(400):
-        begun = {surveyed(agent).mixing is not None for agent in agents}
+        begun = {surveyed(agent).is_mixing for agent in agents}
         assert len(begun) == 1
         if True in begun:
             return number
@@ -70,7 +71,7 @@ def test_the_guaranteed_bound_is_what_the_stages_use(graph: str) -> None:
     agents = fleet(BOTH, graph)
     rounds = play_until_mixing(agents)
     lam = second_eigenvalue(gossip_matrix(GRAPHS[graph]))
-    assert rounds == surveyed(agents[0]).survey.rounds
+    assert rounds == mixing(agents[0]).surveyed
     for inner in map(mixing, agents):
         assert (inner.fewest_agents, inner.most_agents) == (len(agents), len(agents))
         assert inner.lambda_bound >= lam - 1e-12
@@ -81,10 +82,9 @@ def test_the_guaranteed_bound_is_what_the_stages_use(graph: str) -> None:
 def test_the_heuristic_is_never_looser_than_the_guarantee(graph: str) -> None:
     agents = fleet(HEURISTIC, graph)
     play_until_mixing(agents)
-    power = surveyed(agents[0]).power
-    assert power is not None
-    guaranteed = surveyed(agents[0]).survey.lambda_bound
-    assert mixing(agents[0]).lambda_bound == min(guaranteed, power.lambda_bound)
+    state = surveyed(agents[0]).state
+    assert state.me.iterated > 0
+    assert state.me.lambda_bound == min(surveyed_lambda(state), inflated_lambda(state))
 
 
 def test_own_pulls_are_ucb_and_become_the_initial_ones() -> None:
@@ -113,7 +113,9 @@ def test_the_stages_are_those_of_agents_that_were_told() -> None:
     others = [make_agent(told, agent.view) for agent in agents]
     for agent, other in zip(agents, others, strict=True):
         assert isinstance(other.machine, StagedMixingMachine)
-        other.machine.continue_from(surveyed(agent).own, rounds)
+        state = surveyed(agent).export_state()
+        other.machine.restore_state({name: state[name] for name in other.machine.fields})
+        other.machine.state.me.initial_rounds = state["initial_rounds"]
     rewards = rewards_tape(4, 200, 3)
     assert drive(agents, rewards, rounds, 200) == drive(others, rewards, rounds, 200)
 
@@ -153,11 +155,12 @@ def test_states_that_do_not_fit_change_nothing() -> None:
     early = agents[0].export_state()
     play_until_mixing(agents)
     late = agents[0].export_state()
-    mixed = {**early["aggregation"], "mixing": late["aggregation"]["mixing"]}
+    found = early["aggregation"]
     cases = [
-        ({**early["aggregation"], "survey": None}, "Survey"),
-        ({**early["aggregation"], "more": 1}, "SelfEstimatingMachine.*'own'"),
-        (mixed, "estimates"),
+        ({**found, "tags": [*found["tags"], 5.0]}, "2 tags.*counts 1"),
+        ({**found, "more": 1}, "staged-mixing.*'own'"),
+        ({**found, "phase": late["aggregation"]["phase"]}, "estimates"),
+        ({**found, "phase": 9}, "phase 9"),
     ]
     for aggregation, sentence in cases:
         with pytest.raises(InputError, match=sentence):

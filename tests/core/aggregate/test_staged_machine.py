@@ -8,15 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from coopbandits.core import (
-    DDUCB,
-    CentralUCB,
-    CooperativeAgent,
-    CoopUCB2,
-    InputError,
-    Vector,
-)
+from coopbandits.core import DDUCB, CentralUCB, CooperativeAgent, InputError, Vector
 from coopbandits.core.policy import AnyPolicy
+from coopbandits.literature import CoopUCB2
 
 from ..fleet import (
     GRAPHS,

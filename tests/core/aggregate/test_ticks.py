@@ -21,12 +21,13 @@ from coopbandits.core import (
     TreeTS,
     Vector,
 )
-from coopbandits.core.aggregate import AGGREGATIONS, Claims
+from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import HEADER, RENUMBER, entry_number
 from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE, SKEW
 from coopbandits.core.contract import TimedAgent
 from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.registry import AGGREGATIONS
 
 from ..fleet import gossip_matrix, machine, one_view, through_json, views
 
@@ -270,11 +271,11 @@ def test_a_renumbered_agent_leaves_behind_what_it_told_when_it_told_it() -> None
     mine.pass_time(100 + HALF_LIFE)
     mine.receive({})
     mine.observe(0, 1.0)
-    np.testing.assert_allclose(mine.entries[0, HEADER:], [1.5, 0, 1.5, 0, 2])
+    np.testing.assert_allclose(mine.machine.entries[0, HEADER:], [1.5, 0, 1.5, 0, 2])
     order = mine.renumbering(7, told)
     assert order[:HEADER].tolist() == [7.0, RENUMBER - 101.0]
     mine.receive({2: mine.note(2, order[None])})
-    left, fresh = mine.entries
+    left, fresh = mine.machine.entries
     assert left.tolist() == told.tolist(), "to the bit, so that its signature stays valid"
     np.testing.assert_allclose(fresh, [7, 101 + HALF_LIFE, 1, 0, 1, 0, 1])
     np.testing.assert_allclose(mine.estimate().counts, [1.5, 0.0])

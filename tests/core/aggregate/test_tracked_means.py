@@ -12,14 +12,13 @@ from coopbandits.core import (
     KLUCB,
     UCB,
     CooperativeAgent,
-    DecKLUCB,
-    DecUCB,
     IndependentUCB,
     InputError,
     TrackedMeans,
     combine,
 )
 from coopbandits.core.aggregate.tracked_means import TrackedMeansMachine
+from coopbandits.literature import DecKLUCB, DecUCB
 
 from ..fields import Fields
 from ..fleet import (

@@ -13,18 +13,17 @@ from coopbandits.core import (
     KLUCB,
     MOSS,
     UCB,
-    UCL,
     BayesUCB,
     CentredDraw,
     Elimination,
     EpsilonGreedy,
     Estimate,
     Index,
-    InflatedUCB,
     LocalView,
     RobustUCB,
     TopTwo,
 )
+from coopbandits.literature import UCL, InflatedUCB
 
 from ..fleet import one_view
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import MOSS, CoopSE, Elimination, Estimate, InputError
+from coopbandits.core import MOSS, Elimination, Estimate, InputError
 from coopbandits.core.choice import choose_arm
 from coopbandits.core.draws import words
+from coopbandits.literature import CoopSE
 
 from ..fleet import one_view, values_of
 

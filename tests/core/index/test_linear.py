@@ -195,8 +195,8 @@ def test_spellings() -> None:
 
 
 def test_aggregations_that_send_single_pulls_are_refused() -> None:
-    taken = {spec.name for spec in (*(kind() for kind in AGGREGATIONS), CentralTotals())
-             if spec.takes_context}  # fmt: skip
+    specs: list[Any] = [*(kind() for kind in AGGREGATIONS), CentralTotals()]
+    taken = {spec.name for spec in specs if spec.takes_context}
     assert taken >= {
         "local-sums", "tree-sums", "ledger-sums", "flooded-totals", "running-consensus",
         "staged-mixing", "central-totals", "pull-mixing", "neighborhood-sums",

@@ -6,77 +6,16 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import beta, norm
 
-from coopbandits.core import UCL, BayesUCB, Estimate, InputError
-from coopbandits.core.choice import index_values
+from coopbandits.core import BayesUCB, Estimate, InputError
 from coopbandits.core.index.quantile import normal_upper, upper_quantile
 
 from ..fleet import values_of
 
 # Five agents, 20 rounds; n̂ = 16 and 4, ŝ = 4 and −2.
 ESTIMATE = Estimate(np.array([20.0, -10.0]), np.array([80.0, 20.0]), time=100.0, num_agents=5.0)
-FLAT = {"gamma": 2.0, "sigma": 0.5, "precision": 0.0, "shift": 0.0}
-
-
-def ucl(
-    estimate: Estimate, word: int, *, gamma: float, sigma: float, precision: float, shift: float
-) -> NDArray[np.float64]:
-    """The index as `UCL.numbers` tells it: shift = precision · prior mean."""
-    numbers = (gamma, sigma, precision, shift)
-    return np.array(index_values(UCL(), numbers, estimate, word)[0])
-
-
-def test_coop_ucl_with_a_flat_prior_by_hand() -> None:
-    f, q = math.sqrt(math.log(20)), norm.isf(1 / 400)
-    expected = [
-        0.25 + 0.5 / math.sqrt(80) * math.sqrt((16 + f) / 16) * q,
-        -0.5 + 0.5 / math.sqrt(20) * math.sqrt((4 + f) / 4) * q,
-    ]
-    assert ucl(ESTIMATE, 0, **FLAT).tolist() == pytest.approx(expected, rel=1e-13)
-
-
-def test_coop_ucl_with_a_prior_by_hand() -> None:
-    """N(0.7, 0.4²): 1/v = 1/σ_0² + 1/Γ, mean = v(ν_0/σ_0² + μ̂/Γ)."""
-    f, q = math.sqrt(math.log(20)), norm.isf(1 / 400)
-    expected = []
-    for mean, count in ((0.25, 16), (-0.5, 4)):
-        spread = 0.25 / (5 * count)
-        v = 1 / (1 / 0.16 + 1 / spread)
-        middle = v * (0.7 / 0.16 + mean / spread)
-        expected.append(middle + math.sqrt(v) * math.sqrt((count + f) / count) * q)
-    told = {"gamma": 2.0, "sigma": 0.5, "precision": 1 / 0.16, "shift": 0.7 / 0.16}
-    assert ucl(ESTIMATE, 0, **told).tolist() == pytest.approx(expected, rel=1e-13)
-
-
-def test_a_wide_prior_is_the_flat_one() -> None:
-    wide = FLAT | {"precision": 1e-18, "shift": 1e-18}
-    assert ucl(ESTIMATE, 0, **wide) == pytest.approx(ucl(ESTIMATE, 0, **FLAT))
-
-
-@pytest.mark.parametrize("precision", [0.0, 4.0])
-def test_coop_ucl_without_information_is_plus_infinity(precision: float) -> None:
-    estimate = ESTIMATE._replace(counts=np.array([5e-12, 20.0]))
-    values = ucl(estimate, 0, gamma=2.0, sigma=1.0, precision=precision, shift=0.0)
-    assert values[0] == math.inf
-    assert math.isfinite(values[1])
-
-
-def test_coop_ucl_before_anything_was_pulled() -> None:
-    nothing = Estimate(np.zeros(2), np.zeros(2), time=0.0, num_agents=5.0)
-    assert ucl(nothing, 0, **FLAT).tolist() == [math.inf, math.inf]
-
-
-@pytest.mark.parametrize("gamma", [1.01, 2.0, 5.0, 40.0])
-@pytest.mark.parametrize("rounds", [2.0, 1e4, 1e9, 1e15, 1e18])
-def test_huge_times_have_finite_limits(gamma: float, rounds: float) -> None:
-    """1 − t^−γ rounds to 1, whose quantile would be infinite; underflow of t^−γ is no excuse."""
-    estimate = ESTIMATE._replace(time=5.0 * rounds)
-    values = ucl(estimate, 0, gamma=gamma, sigma=1.0, precision=0.0, shift=0.0)
-    assert np.isfinite(values).all()
-    assert values[0] > 0.25
 
 
 @pytest.mark.parametrize("tail", [0.4, 1e-3, 1e-10, 1e-17, 1e-100, 1e-300])
@@ -109,7 +48,6 @@ def test_the_word_does_not_matter() -> None:
             BayesUCB(), ESTIMATE, 0, sigma=1.0
         )
         assert same.all()
-        assert (ucl(ESTIMATE, word, **FLAT) == ucl(ESTIMATE, 0, **FLAT)).all()
 
 
 def test_leaf() -> None:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from coopbandits.core import Estimate, Index, InputError, LinUCB
-from coopbandits.core.index import INDICES, LINEAR_INDICES
+from coopbandits.core.index import LINEAR_INDICES
 from coopbandits.core.index.trial import try_index
+from coopbandits.core.registry import INDICES
 from coopbandits.core.statistic import ArmSums, Registers
 from coopbandits.core.statistic.linear import LinearSums
 

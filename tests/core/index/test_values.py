@@ -11,8 +11,9 @@ from coopbandits.core import LocalView
 from coopbandits.core.choice import choose_arm, index_values
 from coopbandits.core.contract import Estimate
 from coopbandits.core.draws import words
-from coopbandits.core.index import INDICES, BetaDraw, CentredDraw, Index, NormalDraw
+from coopbandits.core.index import BetaDraw, CentredDraw, Index, NormalDraw
 from coopbandits.core.index.posterior import FEW_BETAS, FEW_NORMALS
+from coopbandits.core.registry import INDICES
 
 from .estimates import told
 

@@ -13,7 +13,6 @@ import pytest
 
 from coopbandits.core import (
     UCB,
-    UCL,
     AnyAggregation,
     BayesUCB,
     BetaDraw,
@@ -22,7 +21,6 @@ from coopbandits.core import (
     FloodUCB,
     GossipTS,
     Index,
-    InflatedUCB,
     InputError,
     LedgerTS,
     LedgerUCB,
@@ -42,6 +40,7 @@ from coopbandits.core.aggregate import (
     TreeSums,
 )
 from coopbandits.core.draws import normals, words
+from coopbandits.literature import UCL, InflatedUCB
 
 from ..fleet import (
     GRAPHS,

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
+import coopbandits as cb
 from coopbandits import InputError
-from coopbandits.core.aggregate import AGGREGATIONS
-from coopbandits.core.index import INDICES
+from coopbandits.core import rows
 from coopbandits.core.policy import fits
-from coopbandits.core.registry import parse_aggregation, parse_index, parse_policy
+from coopbandits.core.registry import (
+    AGGREGATIONS,
+    INDICES,
+    parse_aggregation,
+    parse_index,
+    parse_policy,
+)
 from coopbandits.experiments.matrix import make_matrix
 from coopbandits.experiments.matrix.plan import EVERY_AGGREGATION
 from coopbandits.experiments.suite import SCENARIOS, make_plan
@@ -70,8 +78,23 @@ def test_indices_take_rewards_for_what_they_are() -> None:
     assert ("fair-coins", "tree-sums*normal-draw") in cells
 
 
+SEEN: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Unread(cb.LocalSums):
+    """Own sums in words that numba does not know."""
+
+    name: ClassVar[str] = "unread"
+
+    @staticmethod
+    def observe(s: Any, pull: Any) -> None:
+        SEEN["pulls"] = SEEN.get("pulls", 0) + 1
+        rows.add(s.totals, pull)
+
+
 def test_what_only_the_reference_engine_plays_is_left_out() -> None:
-    slow = "staged-mixing:num_agents=estimate"
+    slow = Unread().spelling
     scenarios, aggregations = ["two-arms", "loss-30"], (*EVERY_AGGREGATION, slow)
     plan = make_matrix(scenarios, aggregations=aggregations, indices=["ucb"], horizon=20)
     played: dict[str, set[str]] = {}

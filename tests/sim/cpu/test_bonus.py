@@ -10,12 +10,14 @@ import pytest
 
 from coopbandits.core.aggregate import AnyAggregation, LocalSums, StagedMixing
 from coopbandits.core.contract import Estimate
-from coopbandits.core.index import INDICES, KLUCB, UCB, Index, InflatedUCB
+from coopbandits.core.index import KLUCB, UCB, Index
 from coopbandits.core.policy import combine
+from coopbandits.core.registry import INDICES
+from coopbandits.literature import InflatedUCB
 from coopbandits.network import Network
 from coopbandits.problems import GaussianBandit
 from coopbandits.sim import simulate
-from coopbandits.sim.cpu import SHORTCUTS, play_local, pulls, staged
+from coopbandits.sim.cpu import SHORTCUTS, pulls, staged
 
 PROBLEM, NETWORK = GaussianBandit([0.3, 0.5, 0.45, 0.1]), Network.from_spec("cycle:6")
 AGGREGATIONS = [LocalSums(), StagedMixing(), StagedMixing(own_pulls=False)]
@@ -90,7 +92,7 @@ def played(aggregation: AnyAggregation, index: Index, engine: str) -> Any:
 def shortcuts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of indices that take the faster kernels, as they do."""
     taken: list[str] = []
-    for original in (staged.play_staged_bonus, play_local):
+    for original in (staged.play_staged_bonus, staged.play_local_bonus):
 
         def spy(parts: Any, *rest: Any, original: Any = original) -> Any:
             with pytest.MonkeyPatch.context() as patch:

@@ -39,7 +39,7 @@ from coopbandits import (
 from coopbandits.core import draws
 from coopbandits.core.choice import choose_arm
 from coopbandits.core.contract import Estimate
-from coopbandits.core.index import INDICES
+from coopbandits.core.registry import INDICES
 from coopbandits.sim.cpu.choice_forms import CONTEXT, FIXED, MEMORY, TROUBLE
 from coopbandits.sim.cpu.choices import CannotCompileError, choose, compiled_choice
 

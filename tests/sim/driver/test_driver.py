@@ -13,7 +13,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.core import rows
 from coopbandits.core.aggregate.fields import Aggregation, Links, Sizes, whole
-from coopbandits.core.index import INDICES
+from coopbandits.core.registry import INDICES
 from coopbandits.sim.driver.rounds import play_rounds
 from coopbandits.testing import check_policy
 
@@ -85,8 +85,39 @@ def compare(
     return found
 
 
+@dataclass(frozen=True)
+class Brief(PushSum):
+    """Push-sum that tells one neighbour in two by whom, at the end of a message."""
+
+    name: ClassVar[str] = "brief"
+
+    def fields(self, sizes: Sizes) -> dict[str, Any]:
+        return {**super().fields(sizes), "told": sizes.links}
+
+    def message_width(self, sizes: Sizes) -> int:
+        return sizes.width + 2
+
+    @staticmethod
+    def message(s: Any, out: Any) -> int:  # type: ignore[override]  # either form will do
+        length = PushSum.message(s, 0, out)
+        out[length] = s.me.parts
+        return length + 1
+
+    @staticmethod
+    def cut(s: Any, link: int, length: int) -> int:
+        return length - link % 2
+
+    @staticmethod
+    def receive(s: Any, inbox: Any, lengths: Any) -> None:
+        PushSum.receive(s, inbox, lengths)
+        for link in range(lengths.size):
+            if lengths[link] == s.mass.size + 2:
+                s.told[link] += inbox[link, s.mass.size + 1]
+
+
 AGGREGATIONS = (
-    PushSum(), Certain(), cb.RunningSums(), PushSum(discount=0.9), cb.LocalSums(),
+    PushSum(), Certain(), Brief(), Brief(discount=0.9), cb.RunningSums(), PushSum(discount=0.9),
+    cb.LocalSums(),
     cb.LocalSums(window=7), cb.LocalSums(discount=0.9), cb.RunningConsensus(),
     cb.RunningConsensus(discount=0.9), cb.PullMixing(), cb.PullMixing(discount=0.9),
     cb.StagedMixing(), cb.StagedMixing(mixing_rounds=3, discount=0.97),
@@ -98,7 +129,9 @@ AGGREGATIONS = (
     cb.TreeSums(window=7), cb.TreeSums(lazy=0.3), cb.TreeSums(spread=0.2),
     cb.TreeSums(spread="estimate"), cb.TreeSums(spread=math.inf), cb.LedgerSums(),
     cb.LedgerSums(discount=0.9), cb.FloodedPulls(hop_limit=1), cb.FloodedPulls(hop_limit=10),
-    cb.FloodedPulls(hop_limit=3, wait=4),
+    cb.FloodedPulls(hop_limit=3, wait=4), cb.FloodedTotals(), cb.FloodedTotals(discount=0.9),
+    cb.FloodedTotals(window=7), cb.FloodedTotals(lazy=0.3), cb.FloodedTotals(spread=0.2),
+    cb.FloodedTotals(spread="estimate", lazy=0.1), cb.FloodedTotals(spread=math.inf),
 )  # fmt: skip
 RIVALS = (
     cb.DPE2(), cb.DPE2("bernoulli"), cb.GosInE(), cb.GosInE(blocking=True, constant=1.0),
@@ -115,7 +148,7 @@ FAULTS = (
 
 CENTRAL = (
     cb.CentralTotals(), cb.CentralTotals(None), cb.CentralTotals(3), cb.CentralTotals(window=7),
-    cb.CentralTotals(None, window=7), cb.CentralTotals(2, discount=0.9),
+    cb.CentralTotals(None, window=7), cb.CentralTotals(2, discount=0.9), cb.PermutedBuffers(),
 )  # fmt: skip
 
 
@@ -126,6 +159,20 @@ CENTRAL = (
 @pytest.mark.parametrize("faults", FAULTS)
 def test_faults(aggregation: Any, faults: str) -> None:
     compare(cb.combine(aggregation, cb.NormalDraw()), faults=faults)
+
+
+FINDING_OUT = (
+    {"num_agents": "estimate"}, {"lambda_bound": "heuristic"},
+    {"num_agents": "estimate", "lambda_bound": "estimate", "values_per_message": 4},
+    {"num_agents": "estimate", "lambda_bound": "heuristic", "discount": 0.999},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", FINDING_OUT)
+@pytest.mark.parametrize("graph", ["grid:2x4", "complete:1"])
+def test_agents_that_find_out_what_they_are_not_told(settings: Any, graph: str) -> None:
+    policy = cb.combine(cb.StagedMixing(**settings), cb.NormalDraw())
+    compare(policy, network=cb.Network.from_spec(graph), horizon=150)
 
 
 @pytest.mark.covering
@@ -148,28 +195,37 @@ def test_one_controller(aggregation: Any) -> None:
     compare(policy, faults="sleep=0.2")
     world = cb.subsets(PROBLEM, [[0, 1], [1, 2]])
     compare(policy, world, shuffle_arms=True, faults="sleep=0.2")
-    if aggregation.window is None and aggregation.discount == 1.0:
+    if not aggregation.uncertified and not aggregation.forgets:
         compare(policy, faults="sleep=0.2", stop=0.9, horizon=200)
 
 
+LINEAR = cb.LinearBandit([0.5, -0.25, 1.0], num_arms=4, sigma=0.5)
+FASTER: tuple[tuple[Any, cb.Index, dict[str, Any]], ...] = (
+    (cb.LocalSums(), cb.NormalDraw(), {}),
+    (cb.RunningConsensus(), cb.NormalDraw(), {}),
+    (cb.StagedMixing(), cb.NormalDraw(), {}),
+    (cb.NeighborhoodSums(), cb.NormalDraw(), {}),
+    (cb.FloodedPulls(3), cb.NormalDraw(), {}),
+    (cb.FloodedTotals(), cb.NormalDraw(), {}),
+    (cb.FloodedTotals(), cb.UCB(), {"faults": "loss=0.3,sleep=0.2"}),
+    (cb.FloodedTotals(), cb.NormalDraw(), {"faults": "crash=0.4@10..30:lost"}),
+    (cb.FloodedTotals(discount=0.9), cb.NormalDraw(), {"faults": "loss=0.3"}),
+    (cb.FloodedTotals(), cb.LinTS(), {"problem": LINEAR}),
+    (cb.FloodedTotals(), cb.LinUCB(disjoint=True), {"problem": LINEAR}),
+    *((aggregation, cb.NormalDraw(), {}) for aggregation in CENTRAL),
+)
+
+
 @pytest.mark.parametrize(
-    "aggregation",
-    [
-        cb.RunningConsensus(),
-        cb.StagedMixing(),
-        cb.NeighborhoodSums(),
-        cb.FloodedPulls(3),
-        *CENTRAL,
-    ],
-    ids=lambda each: str(each.spelling),
+    ("aggregation", "index", "more"), FASTER, ids=[f"{a.spelling}*{i}{m}" for a, i, m in FASTER]
 )
 def test_faster_equivalents_play_what_the_driver_does(
-    aggregation: Any, monkeypatch: pytest.MonkeyPatch
+    aggregation: Any, index: cb.Index, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = cb.combine(aggregation, cb.NormalDraw())
-    found = compare(policy)
+    policy = cb.combine(aggregation, index)
+    found = compare(policy, **more)
     monkeypatch.setattr("coopbandits.sim.cpu._equivalent", lambda task: None)
-    driven = compare(policy)
+    driven = compare(policy, **more)
     np.testing.assert_array_equal(found.arms, driven.arms)
     np.testing.assert_array_equal(found.values_sent, driven.values_sent)
 

@@ -10,7 +10,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.core import AnyAggregation
 from coopbandits.core.contract import Estimate
-from coopbandits.core.index import INDICES
+from coopbandits.core.registry import INDICES
 from coopbandits.sim import driver
 from coopbandits.sim.clocks import PoissonClocks
 
@@ -32,7 +32,8 @@ AGGREGATIONS = (
     PushSum(), Newest(), Certain(), cb.RunningSums(), cb.TrimmedMeans(), cb.TrackedMeans(),
     cb.NeighborhoodSums(), cb.NeighborhoodSums(exploring=True, fair=True), cb.TreeSums(),
     cb.TreeSums(discount=0.9), cb.TreeSums(window=7), cb.TreeSums(lazy=0.3), cb.LedgerSums(),
-    cb.LedgerSums(discount=0.9),
+    cb.LedgerSums(discount=0.9), cb.FloodedTotals(), cb.FloodedTotals(discount=0.9),
+    cb.FloodedTotals(window=7), cb.FloodedTotals(lazy=0.3), cb.FloodedTotals(spread="estimate"),
 )  # fmt: skip
 CLOCKS = (
     "poisson", "poisson:ratio=10,latency=0.7,gossip=2", "poisson:gossip=0.25,latency=6",

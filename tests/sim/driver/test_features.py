@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import coopbandits as cb
-from coopbandits.core import AnyAggregation
 from coopbandits.core.index import LINEAR_INDICES
 
 from .push_sum import PushSum
@@ -75,7 +74,9 @@ def test_single_pulls_are_sent_as_registers(aggregation: Any) -> None:
 
 AGGREGATIONS = (
     cb.TreeSums(), cb.TreeSums(discount=0.9), cb.TreeSums(window=7), cb.TreeSums(lazy=0.3),
-    cb.LedgerSums(), cb.LedgerSums(discount=0.9),
+    cb.LedgerSums(), cb.LedgerSums(discount=0.9), cb.FloodedTotals(), cb.FloodedTotals(lazy=0.3),
+    cb.FloodedTotals(discount=0.9), cb.FloodedTotals(window=7), cb.ServerTotals(threshold=2.0),
+    cb.ServerTotals(growth=0.3), cb.PermutedBuffers(),
 )  # fmt: skip
 
 
@@ -83,7 +84,7 @@ AGGREGATIONS = (
 @pytest.mark.parametrize("aggregation", AGGREGATIONS, ids=lambda each: each.spelling)
 @pytest.mark.parametrize("problem", ["sphere", "a model per arm"])
 @pytest.mark.parametrize("faults", FAULTS)
-def test_aggregations(aggregation: AnyAggregation, problem: str, faults: str) -> None:
+def test_aggregations(aggregation: Any, problem: str, faults: str) -> None:
     index = cb.LinTS(disjoint=problem == "a model per arm")
     compare(cb.combine(aggregation, index), PROBLEMS[problem], faults=faults)
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import coopbandits as cb
+from coopbandits.core.aggregate import CentralAggregation
 
 from .push_sum import PushSum
 from .test_driver import compare
@@ -40,10 +41,12 @@ SETTINGS: dict[type[Any], Callable[[Draw], dict[str, Any]]] = {
         "hop_limit": draw.choice([1, 2, 5, 50]), "wait": draw.choice([0, 1, 3])
     },
     cb.TreeSums: lambda draw: draw.choice([_window, _discount, _lazy, _spread])(draw),
+    cb.FloodedTotals: lambda draw: draw.choice([_window, _discount, _lazy, _spread])(draw),
     cb.LedgerSums: lambda draw: _discount(draw),
     cb.CentralTotals: lambda draw: {
         "delay": draw.choice([None, 0, 1, 4]), **(_window(draw) or _discount(draw))
     },
+    cb.PermutedBuffers: lambda draw: {},
 }  # fmt: skip
 FAULTS: tuple[Callable[[Draw], str], ...] = (
     lambda draw: f"loss={draw.uniform(0.01, 0.9):.2f}",
@@ -85,10 +88,17 @@ def _tracked(draw: Draw) -> dict[str, Any]:
 
 
 def _staged(draw: Draw) -> dict[str, Any]:
-    found = {"epsilon": draw.uniform(0.005, 0.3), "accelerated": draw.random() < 0.7}
+    found: dict[str, Any] = {
+        "epsilon": draw.uniform(0.005, 0.3),
+        "accelerated": draw.random() < 0.7,
+    }
     found |= _discount(draw)
     if draw.random() < 0.5:
         found["mixing_rounds"] = draw.randint(1, 6)
+    if draw.random() < 0.2:
+        found["num_agents"] = "estimate"
+    if draw.random() < 0.2:
+        found["lambda_bound"] = draw.choice(["estimate", "heuristic"])
     kind = draw.randrange(4)
     if kind == 1:
         found["values_per_message"] = draw.randint(2, 8)
@@ -122,7 +132,7 @@ def case(number: int, indices: Sequence[Any] = INDICES) -> tuple[cb.Policy, dict
         problem = cb.subsets(problem, [arms[:-1], arms[1:]])
     if draw.random() < 0.2:
         problem = cb.drift(problem, switch_every=draw.randint(5, 40))
-    if draw.random() < 0.25 and kind is not cb.CentralTotals:
+    if draw.random() < 0.25 and not issubclass(kind, CentralAggregation):
         clocks = draw.choice(["poisson", "regular"])
         call["clocks"] = (
             f"{clocks}:latency={draw.uniform(0.0, 9.0):.1f},gossip={draw.choice([1, 3])}"
@@ -141,7 +151,7 @@ def case(number: int, indices: Sequence[Any] = INDICES) -> tuple[cb.Policy, dict
 
 REFUSED = (
     "own clocks", "all agents count together", "cannot be combined", "given twice", "once",
-    "forgets faster than it hears",
+    "forgets faster than it hears", "an estimate needs all of them",
 )  # fmt: skip
 
 
@@ -175,14 +185,12 @@ def test_ten_thousand_random_settings(block: int) -> None:
 
 def test_all_settings_are_drawn() -> None:
     """A setting that is added later is drawn too, or named here."""
-    named = {"num_agents", "lambda_bound"}  # what agents are told of the network
     drawn: dict[Any, set[str]] = {kind: set() for kind in SETTINGS}
     for number in range(400):
         for kind, settings in SETTINGS.items():
             drawn[kind] |= set(settings(random.Random(number)))  # noqa: S311
     missing = {
-        kind.name: {field.name for field in fields(kind)} - names - named
-        for kind, names in drawn.items()
+        kind.name: {field.name for field in fields(kind)} - names for kind, names in drawn.items()
     }
     assert {name: left for name, left in missing.items() if left} == {}
 

@@ -99,6 +99,9 @@ SETTINGS = population(
 LIARS = cb.populate(
     cb.ResilientUCB(), {cb.Liar(): [0], cb.Liar("swap"): [3, 4], cb.Liar(mean=3.0): [7]}
 )
+FLOODS = population(
+    (cb.FloodedTotals(lazy=0.1), cb.UCB(), []), (cb.FloodedTotals(lazy=1.0), cb.UCB(), [0, 7])
+)
 COUNTING = population((cb.RunningSums(), cb.NormalDraw(), []), (cb.RunningSums(), cb.UCB(), [0, 7]))
 MORE: dict[str, dict[str, Any]] = {
     "rounds": {"faults": "loss=0.2,crash=0.4@10..30:lost"},
@@ -109,7 +112,7 @@ MORE: dict[str, dict[str, Any]] = {
 
 @pytest.mark.covering(4)
 @pytest.mark.parametrize(
-    "policy", [INDICES, SETTINGS, COUNTING, LIARS], ids=lambda each: each.spelling
+    "policy", [INDICES, SETTINGS, COUNTING, FLOODS, LIARS], ids=lambda each: each.spelling
 )
 @pytest.mark.parametrize("more", MORE)
 def test_members(policy: cb.Policy, more: str) -> None:

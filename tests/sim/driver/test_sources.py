@@ -29,6 +29,7 @@ POLICIES = (
     cb.at_source(PRIVATE, cb.combine(cb.RunningSums(), cb.NormalDraw())),
     cb.at_source(cb.Truncated(0.5, 1.5), cb.combine(cb.LocalSums(), cb.UCB())),
     cb.at_source(cb.Truncated(0.5), cb.combine(cb.TreeSums(discount=0.9), cb.NormalDraw())),
+    cb.at_source(PRIVATE, cb.combine(cb.FloodedTotals(), cb.NormalDraw())),
     cb.FedUCB(50.0, 60),
 )
 

@@ -10,18 +10,11 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core.aggregate import LocalSums, RunningConsensus, StagedMixing
-from coopbandits.core.index import (
-    INDICES,
-    KLUCB,
-    UNIT_REWARDS,
-    BayesUCB,
-    Index,
-    InflatedUCB,
-    TopTwo,
-)
+from coopbandits.core.index import KLUCB, UNIT_REWARDS, BayesUCB, Index, TopTwo
 from coopbandits.core.policy import AnyPolicy
-from coopbandits.core.registry import parse_policy
+from coopbandits.core.registry import INDICES, parse_policy
 from coopbandits.core.statistic import ArmSums
+from coopbandits.literature import InflatedUCB
 from coopbandits.sim.cpu import ageing, stage_mixing
 from coopbandits.sim.gpu import consensus
 

@@ -1,7 +1,6 @@
 """How statistics travel between agents: one scheme per file."""
 
 from coopbandits.core.aggregate.aggregation import AnyAggregation, Machine, MessageSize
-from coopbandits.core.aggregate.buffers import PermutedBuffers
 from coopbandits.core.aggregate.central import CentralAggregation, CentralTotals, Controller
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.consensus import RunningConsensus
@@ -20,25 +19,13 @@ from coopbandits.core.aggregate.local import LocalSums
 from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
 from coopbandits.core.aggregate.running_sums import RunningSums
-from coopbandits.core.aggregate.server import ServerTotals
 from coopbandits.core.aggregate.staged_mixing import StagedMixing
 from coopbandits.core.aggregate.tracked_means import TrackedMeans
 from coopbandits.core.aggregate.tree_sums import TreeSums
-from coopbandits.core.aggregate.trimmed_means import TrimmedMeans
-
-AGGREGATIONS = (
-    LocalSums, StagedMixing, RunningConsensus, PullMixing, RunningSums, TreeSums, FloodedTotals,
-    NeighborhoodSums, FloodedPulls, LedgerSums, TrackedMeans, TrimmedMeans,
-)  # fmt: skip
-"""Every aggregation that ships, but for those with one controller."""
-
-CENTRAL_AGGREGATIONS = (CentralTotals, ServerTotals, PermutedBuffers)
 
 __all__ = [
     "AGENTS",
-    "AGGREGATIONS",
     "AHEAD",
-    "CENTRAL_AGGREGATIONS",
     "TIME",
     "Aggregation",
     "AnyAggregation",
@@ -53,15 +40,12 @@ __all__ = [
     "Machine",
     "MessageSize",
     "NeighborhoodSums",
-    "PermutedBuffers",
     "PullMixing",
     "RunningConsensus",
     "RunningSums",
-    "ServerTotals",
     "Sizes",
     "StagedMixing",
     "TrackedMeans",
     "TreeSums",
-    "TrimmedMeans",
     "whole",
 ]

@@ -2,7 +2,7 @@
 
 The contract is smaller than an agent's: in every round, for every agent in turn, `choose` and then
 `observe`; then `end_round`. A controller that acts on whole rounds reads what it knew at the start.
-One that only plays the part of a server is told whose turn it is, and returns what was sent.
+One that only serves agents is told whose turn it is, and says what was sent.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+import numpy as np
+
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import forgets
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes
@@ -20,11 +22,11 @@ from coopbandits.core.aggregate.local import Silent
 from coopbandits.core.checks import require_count
 from coopbandits.core.choice import choose_arm
 from coopbandits.core.contract import Context, Estimate, LocalView, Vector
+from coopbandits.core.draws import signed_word
 from coopbandits.core.spelling import Named
 from coopbandits.core.statistic.linear import in_context
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from coopbandits.core.index import Index
@@ -55,9 +57,9 @@ class CentralAggregation(Named, ABC):
         """Return what an index asks for."""
         return asked
 
-    @property
-    def memory(self) -> Aggregation | None:
-        """What its controller remembers, for compiled engines; None where it cannot be told."""
+    def memory(self, index: Index) -> Aggregation | None:
+        """Return what its controller remembers, for compiled engines; None if it cannot be told."""
+        del index
         return None
 
     @abstractmethod
@@ -119,6 +121,22 @@ class PooledTotals(Silent):
         rows.copy(certain, totals)
 
 
+TURN: Mapping[str, Any] = {"agent": int, "word": int}
+"""Numbers of a `ServingMemory` that are set for it: whose turn it is, and the random word of the
+agent that chose first in the round."""
+
+
+class ServingMemory(Silent):
+    """What agents know that are apart, and what serves them, as the fields of one agent.
+
+    Fields have a row per agent (`sizes.agents`). `observe` and `estimate` are for the agent whose
+    turn it is, `s.me.agent`. `receive` ends the round and writes the sizes of all messages that
+    were sent into `lengths`, which has `lines` places per agent.
+    """
+
+    lines: ClassVar[int] = 1
+
+
 def write_visible(s: Any, totals: Any) -> None:
     """Write the totals that have arrived, less those from before a window."""
     if s.history.shape[0] > 0:
@@ -156,9 +174,9 @@ class CentralTotals(CentralAggregation):
             require_count("delay", self.delay, least=0)
         check_forgetting(self.discount, self.window)
 
-    @property
-    def memory(self) -> Aggregation:
-        """Totals, with those of late rounds and of a window."""
+    def memory(self, index: Index) -> Aggregation:
+        """Return totals, with those of late rounds and of a window."""
+        del index
         return PooledTotals(self.delay, self.discount, self.window)
 
     def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
@@ -178,9 +196,12 @@ class Controller:
         delay: int,
         window: int | None = None,
     ) -> None:
+        spec = PooledTotals(None if delay < 0 else delay, window=window)
+        self._begin(spec, index, registers, sigma)
+
+    def _begin(self, spec: Aggregation, index: Index, registers: Registers, sigma: float) -> None:
         view = central_view(registers.num_arms, sigma)
         self.index, self.registers, self.numbers = index, registers, index.numbers(view)
-        spec = PooledTotals(None if delay < 0 else delay, window=window)
         self.machine = FieldMachine(spec, view, registers)
         self.rounds = 0
 
@@ -218,8 +239,8 @@ class Controller:
     def turn(self, agent: int) -> None:
         """Hear who chooses next, which makes no difference where all is known."""
 
-    def end_round(self) -> Sequence[Vector] | None:
-        """Let time pass for what is only seen later; return messages, if there are any."""
+    def end_round(self) -> Sequence[int] | None:
+        """Let time pass for what is only seen later; return the sizes of messages, if any."""
         self.rounds += 1
         self.machine.receive({})
         return None
@@ -231,6 +252,61 @@ class Controller:
         return found
 
 
-def central_view(num_arms: int, sigma: float) -> LocalView:
-    """Return the view of a controller: one agent without neighbours."""
-    return LocalView(0, 1.0, {}, num_arms, sigma=sigma, num_agents=1)
+class ServingController(Controller):
+    """Serves agents that are apart; it learns how many there are as they take their turns."""
+
+    def __init__(
+        self, spec: ServingMemory, index: Index, registers: Registers, sigma: float
+    ) -> None:
+        self._begin(spec, index, registers, sigma)
+        self.lines, self.sigma, self.agents, self.is_new_round = spec.lines, sigma, 0, True
+        self.turn(0)
+
+    @property
+    def history(self) -> NDArray[np.float64]:
+        """Nothing: agents act on all that has reached them."""
+        return self.registers.zeros()[:0]
+
+    def turn(self, agent: int) -> None:
+        """Let an agent choose and observe next."""
+        if agent >= self.agents:
+            self._make_room(agent + 1)
+        self.machine.state.me.agent = agent
+
+    def _make_room(self, agents: int) -> None:
+        """Give more agents a row in every field."""
+        before = self.machine.state
+        view = central_view(self.registers.num_arms, self.sigma, agents)
+        self.machine = FieldMachine(self.machine.spec, view, self.registers)
+        state = self.machine.state
+        if self.agents > 0:
+            vars(state.me).update(vars(before.me))
+            for kept, field in zip(before[1:], state[1:], strict=True):
+                field[tuple(map(slice, kept.shape))] = kept
+        self.agents = agents
+
+    def choose(
+        self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
+    ) -> int:
+        """Return the arm of the agent whose turn it is, on what it knows."""
+        if self.is_new_round:
+            self.machine.state.me.word = signed_word(word)
+        return super().choose(word, allowed, context)
+
+    def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
+        """Take in one reward of that agent."""
+        self.is_new_round = False
+        super().observe(arm, reward, context)
+
+    def end_round(self) -> Sequence[int]:
+        """Let agents exchange what is due; return the sizes of messages."""
+        self.is_new_round = True
+        self.rounds += 1
+        lengths = np.zeros(self.lines * self.agents, dtype=np.int64)
+        self.machine.functions["receive"](self.machine.state, lengths[:, None], lengths)
+        return [size for size in lengths.tolist() if size > 0]
+
+
+def central_view(num_arms: int, sigma: float, num_agents: int = 1) -> LocalView:
+    """Return the view of a controller, which has no neighbours but may serve many agents."""
+    return LocalView(0, 1.0, {}, num_arms, sigma=sigma, num_agents=num_agents)

@@ -68,8 +68,9 @@ def count_authors(numbers: Vector) -> int:
 class Attributed(Protocol):
     """A machine whose messages are made of entries, which stay as their authors told them."""
 
-    number: int
-    """The number of its own entry."""
+    @property
+    def number(self) -> int:
+        """The number of its own entry."""
 
     def rows(self, message: Vector) -> Rows:
         """Return the entries in a message, or refuse one of another form."""
@@ -139,12 +140,15 @@ def order(what: float, number: float, registers: Vector) -> Vector:
 
 def check_entries(
     agents: Vector, told_rounds: Vector, source: str, *, orders: bool = False
-) -> None:
+) -> bool:
     """Refuse all but entries of agents, with rounds and without a negative number of either.
 
-    `orders` allows those too.
+    `orders` allows those too. Return whether there are any.
     """
-    for agent, rounds in zip(agents.tolist(), told_rounds.tolist(), strict=True):
+    numbers, all_rounds = agents.tolist(), told_rounds.tolist()
+    if numbers and min(numbers) >= 0.0 <= min(all_rounds) and all(map(float.is_integer, numbers)):
+        return False
+    for agent, rounds in zip(numbers, all_rounds, strict=True):
         if (
             agent < 0.0
             or agent != agent // 1.0
@@ -154,6 +158,7 @@ def check_entries(
                 f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "
                 "numbers from 0, and rounds are never negative"
             )
+    return bool(numbers)
 
 
 def _is_order(rounds: float) -> bool:

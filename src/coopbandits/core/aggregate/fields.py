@@ -47,7 +47,7 @@ from coopbandits.core.aggregate.exchange import all_finite, check_vectors
 from coopbandits.core.aggregate.forgetting import CLOCK, discounted, fading_fields
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
-from coopbandits.core.spelling import Named, told
+from coopbandits.core.spelling import Named, is_ours, told
 from coopbandits.core.state import Stateful, read_field
 from coopbandits.core.statistic import Registers
 
@@ -57,14 +57,14 @@ if TYPE_CHECKING:
 TIME, AGENTS, AHEAD = range(3)
 """Places in `about`, which says what stands behind totals: as in `Estimate`."""
 
-ABOUT = 3
-
 COUNTED = -1.0
 """The time before `estimate` sets one. Below 0 it is a multiple of the pulls in the totals, −2 for
 twice as many; but at least `least_time`."""
 
+UNTOLD = np.array([COUNTED, 1.0, 1.0])
+"""What stands in `about` before `estimate` writes into it."""
 
-FUNCTIONS = ("observe", "message", "receive", "estimate", "prepare")
+FUNCTIONS = ("observe", "message", "cut", "receive", "estimate", "prepare")
 """Those that are compiled."""
 
 
@@ -74,11 +74,12 @@ def tells_all(message: Callable[..., int]) -> bool:
 
 
 @cache
-def _to_each(message: Callable[..., int]) -> Callable[..., int]:
+def _to_each(message: Callable[..., int], cut: Callable[..., int]) -> Callable[..., int]:
     """Return the same function for each link."""
 
-    def to_each(s: Any, link: int, out: Any) -> int:  # noqa: ARG001  the same for all
-        return message(s, out)
+    def to_each(s: Any, link: int, out: Any) -> int:
+        length = message(s, out)
+        return min(length, cut(s, link, length)) if length > 0 else length
 
     return to_each
 
@@ -105,6 +106,9 @@ class Sizes(NamedTuple):
     of_arms : bool
         Whether registers are reward sums, counts and squares of arms, in this order, that do not
         fade: those of a pull then follow from its arm and reward (`arm_sums.add_pull`).
+    room : int
+        Rows of tables with one per agent heard of. It is a matter of memory, and tells nothing
+        about N: the driver has room for all, a machine makes more (`FieldMachine.make_room`).
     """
 
     arms: int
@@ -113,14 +117,15 @@ class Sizes(NamedTuple):
     agents: int
     groups: int = 0
     of_arms: bool = False
+    room: int = 1
 
 
-def sizes_of(registers: Registers, links: int, num_agents: int | None) -> Sizes:
+def sizes_of(registers: Registers, links: int, num_agents: int | None, room: int = 1) -> Sizes:
     """Return the sizes of an agent's fields."""
     groups = registers.share(registers.zeros()).counts.size
     of_arms = registers.layout is not None and registers.decay == 1.0
     arms, width = registers.num_arms, registers.size
-    return Sizes(arms, width, Links(links), num_agents or 0, groups, of_arms)
+    return Sizes(arms, width, Links(links), num_agents or 0, groups, of_arms, room)
 
 
 class Field(NamedTuple):
@@ -170,9 +175,9 @@ class Aggregation(AnyAggregation):
         Fields that `start` fills for good or `prepare` computes: no part of an exported state.
     shared : str
         The field that holds an agent's share, where the aggregation has `shares`.
-    machine_only : str
-        Why only its machine plays it, in words that follow "has no compiled kernel"; "" where its
-        functions do.
+    finds_out : bool
+        Whether agents first find out what they are not told. Their fields have room for all agents
+        in simulations, and where an agent cannot go on `estimate` writes what is no number.
     stamped : bool
         Whether messages end in a stamp where pulls are discounted, because agents may have come to
         different rounds.
@@ -194,7 +199,7 @@ class Aggregation(AnyAggregation):
     machine: ClassVar[type[FieldMachine]]
     derived: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[str] = ""
-    machine_only: str = ""
+    finds_out: bool = False
     stamped: ClassVar[bool] = True
     converts: ClassVar[bool] = False
 
@@ -223,6 +228,14 @@ class Aggregation(AnyAggregation):
         Either ``message(s, out)``, which tells all neighbours the same, or ``message(s, link,
         out)``.
         """
+
+    @staticmethod
+    def cut(s: Any, link: int, length: int) -> int:
+        """Return after how many values a message that tells all the same ends for a neighbour.
+
+        So what some neighbours need not be told belongs at the end.
+        """
+        return length
 
     @staticmethod
     @abstractmethod
@@ -273,7 +286,7 @@ class Aggregation(AnyAggregation):
         """
         kind, found = type(self), self.plain_functions() | instead
         if tells_all(found["message"]):
-            found["message"] = _to_each(found["message"])
+            found["message"] = _to_each(found["message"], found["cut"])
         if decay != 1.0:
             if kind.age is Aggregation.age:
                 raise InputError(
@@ -387,6 +400,11 @@ class FieldState(Stateful):
     spec: Named
     state: Any
 
+    @property
+    def owner(self) -> str:
+        """Whose state it is, in sentences."""
+        return self.spec.name
+
     def export_state(self) -> State:
         """Return the fields as plain data."""
         return {name: _plain(self._held(name)) for name in self.fields}
@@ -395,7 +413,7 @@ class FieldState(Stateful):
         """Continue from an exported state, or change nothing if it does not fit."""
         if set(state) != set(self.fields):
             raise InputError(
-                f"state has fields {sorted(state)}, but {self.spec.name} keeps "
+                f"state has fields {sorted(state)}, but {self.owner} keeps "
                 f"{sorted(self.fields)}; restore a state exported by the same policy"
             )
         values = {
@@ -403,11 +421,16 @@ class FieldState(Stateful):
             for name in self.fields
         }
         self.check_state(values)
+        self.fit(values)
         for name, value in values.items():
             if name in self.state._fields:
                 self._held(name)[...] = value
             else:
                 setattr(self.state.me if hasattr(self.state.me, name) else self, name, value)
+
+    def fit(self, values: State) -> None:
+        """Make tables as long as those of a state that is about to be restored."""
+        del values
 
     def _held(self, name: str) -> Any:
         """Return an array or a number of the state, or an attribute that is kept with it."""
@@ -427,10 +450,10 @@ class FieldMachine(FieldState, ContextMachine):
         self.neighbors = sorted(view.neighbor_weights)
         self.places = {j: at for at, j in enumerate(self.neighbors)}
         links = len(self.neighbors)
-        sizes = sizes_of(registers, links, view.num_agents)
+        self.sizes = sizes = sizes_of(registers, links, view.num_agents)
         self.layout, self.most = spec.layout(sizes, registers.decay), spec.widest(sizes, registers)
         self.stamps = self.most > spec.message_width(sizes)  # messages end in one
-        self.functions = spec.functions(registers.decay)
+        self.functions, self.is_checked = spec.functions(registers.decay), not is_ours(spec)
         self.state = agent_state(self.layout, links)
         derived = {*spec.derived, *CLOCK, *fading_fields(0)} - (
             {"clock"} if registers.decay != 1.0 else set()
@@ -439,17 +462,26 @@ class FieldMachine(FieldState, ContextMachine):
         per_link = {field.name for field in self.layout.arrays if field.per_link}
         self.links = tuple(name for name in self.fields if name in per_link)
         spec.begin(self.state, view, registers)
+        self.is_certain = spec.certifies and getattr(spec, "window", None) is None
         self.is_prepared = False
         self._pull, self._out = registers.zeros(), np.zeros(self.most)
         self._inbox = np.zeros((links, self.most))
         self._lengths = np.zeros(links, dtype=np.int64)
 
+    def make_room(self, room: int) -> None:
+        """Let tables of agents heard of have so many rows; those that are new are 0."""
+        self.sizes = self.sizes._replace(room=room)
+        self.layout = self.spec.layout(self.sizes, self.registers.decay)
+        grown, held = agent_state(self.layout, len(self.neighbors)), self.state
+        for array, old in zip(grown[1:], held[1:], strict=True):
+            array[tuple(map(slice, old.shape))] = old
+        self.state = grown._replace(me=held.me)
+
     def estimate(self) -> Estimate:
         """Return what the function writes."""
-        totals, certain, about = self.registers.zeros(), self.registers.zeros(), np.ones(ABOUT)
-        about[TIME] = COUNTED
+        totals, certain, about = self.registers.zeros(), self.registers.zeros(), UNTOLD.copy()
         self._call("estimate", totals, certain, about)
-        if not (all_finite(totals) and all_finite(about)):
+        if self.is_checked and not (all_finite(totals) and all_finite(about)):
             raise self._failure(
                 f"estimate wrote totals {totals.tolist()}, and {about.tolist()} about them; write "
                 "finite numbers"
@@ -460,7 +492,7 @@ class FieldMachine(FieldState, ContextMachine):
         if time < 0.0:
             time = max(self.spec.least_time, -time * float(self.registers.version(totals)))
         found = self.registers.read(totals, time=time, num_agents=num_agents, anticipation=ahead)
-        if not self.spec.certifies or getattr(self.spec, "window", None) is not None:
+        if not self.is_certain:
             return found
         return found._replace(certain=self.registers.share(certain))
 

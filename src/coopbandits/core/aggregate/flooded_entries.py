@@ -1,264 +1,241 @@
-"""Entries of a flood: one per agent, of which the newer wins, and what a fleet asks of them."""
+"""What an agent does with entries of a flood: find news, take what is newer, add all up.
+
+`flooded_totals` says what entries are for. They stand in a table in ascending order of numbers, of
+which `num_entries` rows are in use. Beside it, row by row, are two more tables: `tags` say when an
+entry changed and whom it came from; `marks` follow from entries, and save looking at them.
+
+All functions take the state `s` of an agent, and run both in plain Python and compiled. There an
+agent may have thousands of entries, so whatever looks at all of them is an operation on rows.
+"""
 
 from __future__ import annotations
 
 import math
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from coopbandits.core.aggregate.aggregation import ContextMachine
-from coopbandits.core.aggregate.arms import moved_rows
-from coopbandits.core.aggregate.claims import PartlyImpossibleError
-from coopbandits.core.aggregate.entries import (
-    HEADER,
-    RENUMBER,
-    Rows,
-    Told,
-    as_count,
-    newest_of,
-    order,
-    with_rows,
+from coopbandits.core import rows
+from coopbandits.core.aggregate.entries import HEADER, author_of
+from coopbandits.core.aggregate.exchange import anticipation
+from coopbandits.core.aggregate.fields import AGENTS, AHEAD, TIME
+from coopbandits.core.aggregate.forgetting import (
+    decayed_rounds,
+    keep_totals,
+    latest_clock,
+    set_factors,
 )
-from coopbandits.core.aggregate.forgetting import decayed_rounds
-from coopbandits.core.aggregate.ticks import ClockedMachine
-from coopbandits.core.contract import LocalView, Share, Vector
-from coopbandits.core.errors import InputError
+from coopbandits.core.aggregate.lazy import has_grown
+from coopbandits.core.statistic.site_sums import add_site_pull
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from coopbandits.core.contract import Vector
 
-    from numpy.typing import NDArray
+CHANGED, SOURCE, DELAY = range(3)
+"""Tags: the first message that surely carries an entry as it is, the neighbour that it came from,
+and how much older it is than the clock tells."""
 
-    from coopbandits.core.aggregate.claims import Claims
-    from coopbandits.core.statistic import Registers
+TAGS = 3
 
-SHORT = 256
-"""Messages of so many values are read one by one."""
+OWN, NOBODY = -1.0, -2.0
+"""The source of what the agent observed itself, and of nothing."""
 
-FEW = 4
-"""So many entries are taken one by one."""
+NUMBER, PULLS, BEHIND, TAKEN, BEFORE = range(5)
+"""Marks: the number of an entry, its version, what the rounds behind it count, the round in which
+it was last taken, and the rounds behind it before this one where there is a window."""
 
-PER_ENTRY = ("entries", "changed", "sources", "delays")
-"""What there is one row of per entry; delays only where time is told."""
+MARKS = 5
 
 
-class FloodedEntries(ClockedMachine, ContextMachine):
-    """The entries of all agents heard of, and which messages neighbours have heard.
+def add_own(s: Any, pull: Vector) -> None:
+    """Add one own pull; its round ends those behind the own totals."""
+    at, size, ended = s.me.place, s.former.size, s.me.rounds
+    own = s.entries[at, HEADER:]
+    if s.me.decay != 1.0:  # what was pulled before has aged since the last pull
+        ended, size = s.me.clock, size - 1
+        set_factors(s, int(age_of(s, at)))
+        rows.multiply(own, s.factors)
+        rows.multiply(s.former, s.factors)
+        s.tags[at, DELAY] = 0.0
+        own[size] += 1.0  # the number of pulls ever made
+        s.marks[at, BEHIND] = decayed_rounds(s.me.decay, ended + 1.0)
+    if s.me.is_site == 1:
+        add_site_pull(own, pull)
+    else:
+        rows.add(own[:size], pull[:size])
+    s.entries[at, 1] = ended + 1.0
+    s.marks[at, PULLS] += 1.0
+    if s.told.size > 0 and not tells(s, own):
+        return
+    # This round's message may be on its way already: only the next one surely carries it.
+    s.tags[at, CHANGED], s.tags[at, SOURCE] = s.me.rounds + 2.0, OWN
 
-    `flooded_totals` says what an entry is, and what it means for one to be newer.
+
+def tells(s: Any, own: Any) -> bool:
+    """Return whether the own entry has grown enough, and remember it as told if so."""
+    grown = False
+    for k in range(s.told.size):
+        grown = grown or has_grown(own[s.count_at[k]], s.told[k], s.me.lazy)
+    if grown:
+        for k in range(s.told.size):
+            s.told[k] = own[s.count_at[k]]
+    return grown
+
+
+def find_news(s: Any, link: int) -> int:
+    """Write which entries a neighbour may not have into `news`, and return how many there are."""
+    used, arrived = s.me.num_entries, s.arrived[link]
+    besides = s.ends[link] if arrived > 0.0 else NOBODY  # if nothing arrived, its memory is new
+    tags = s.tags[:used]
+    return rows.find_above(s.news, tags[:, CHANGED], arrived, tags[:, SOURCE], besides)
+
+
+def is_silent(s: Any, link: int, count: int) -> bool:
+    """Return whether a lazy agent says nothing rather than that there is no news."""
+    return bool(count == 0 and s.told.size > 0 and s.owed[link] == 0.0)
+
+
+def write_news(s: Any, link: int, count: int, out: Any) -> int:
+    """Write [own number, number heard | entries that are news]."""
+    out[0], out[1] = s.me.rounds + 1.0, s.heard[link]
+    end = HEADER + count * s.entries.shape[1]
+    if count > 0:
+        rows.gather(out[HEADER:end], s.entries, s.news[:count])
+    return int(end)
+
+
+def listen(s: Any, link: int, number: float, arrived: float, length: int) -> None:
+    """Note which message was heard over a link, and which own one had arrived there."""
+    s.heard[link] = number
+    # Who tells of a message that was never sent has heard another memory of this agent.
+    s.arrived[link] = arrived if arrived <= s.me.rounds else 0.0
+    s.owed[link] = 1.0 if length > HEADER else 0.0
+
+
+def hear(s: Any, told: Any, source: float) -> None:
+    """Take every entry that has more pulls than the one at hand.
+
+    Of equal ones that are told in the same round the last one stays.
     """
+    width, at, now = s.entries.shape[1], 0, s.me.rounds
+    for start in range(0, told.size, width):
+        entry = told[start : start + width]
+        at = open_entry(s, entry[0], at)
+        pulls, known = rows.total_at(entry, s.version_at), s.marks[at, PULLS]
+        if pulls > known or (pulls == known and s.marks[at, TAKEN] == now):
+            rows.copy(s.entries[at], entry)
+            s.tags[at, CHANGED], s.tags[at, SOURCE], s.tags[at, DELAY] = now + 1.0, source, 0.0
+            s.marks[at, PULLS], s.marks[at, TAKEN] = pulls, now
+            if s.me.decay != 1.0:
+                s.marks[at, BEHIND] = decayed_rounds(s.me.decay, entry[1])
 
-    registered = MappingProxyType({"entries": (HEADER, 0), "past": (HEADER, 0), "former": (0, 0)})
 
-    def __init__(self, view: LocalView, registers: Registers) -> None:
-        self.number, self.registers = view.agent_id, registers
-        self.former = registers.zeros()  # own pulls that count under former numbers
-        self.places = {j: at for at, j in enumerate(sorted(view.neighbor_weights))}
-        self.rounds = 0
-        self.entries = np.zeros((1, HEADER + registers.size))  # ascending by agent
-        self.entries[0, 0] = view.agent_id
-        self._listed: tuple[Rows, dict[float, int]] = self.entries, {float(view.agent_id): 0}
-        self._read: tuple[Vector, list[Told]] = np.zeros(0), []  # the message read last
-        self.changed = np.ones(1)  # the first message that surely carries the entry as it is
-        self.sources = np.full(1, -1.0)  # the neighbour that each entry came from
-        self.arrived = np.zeros(len(self.places))  # own messages that each neighbour told of last
-        self.heard = np.zeros(len(self.places))  # its message that was heard last
-        self.decays = registers.decay != 1.0
-        self._start_clock(view, decays=self.decays)
-        self.delays = np.zeros(1)  # how much older entries are than the clock tells
-        if self.ticks:
-            self.keep_also("delays", is_table=True)
+def open_entry(s: Any, number: float, near: int) -> int:
+    """Return where the entry with a number is; an entry that is new is older than any told one.
 
-    def _totals(self) -> Vector:
-        """Return the sum of all entries, as they count now; in place of rounds those behind it."""
-        entries = self.entries
-        if self.decays:
-            entries, decay = entries.copy(), self.registers.decay
-            ages = decay ** self._ages()[:, None]
-            self.registers.scale(entries[:, HEADER:], ages)
-            entries[:, 1:2] = ages * decayed_rounds(decay, entries[:, 1:2])
-        totals: Vector = entries.sum(axis=0)
-        return totals
+    What is told ascends, mostly: it is looked for from the place of the one before.
+    """
+    used = s.me.num_entries
+    at = rows.find(s.marks[:used, NUMBER], number, near)
+    if at < used and s.marks[at, NUMBER] == number:
+        return int(at)
+    author = author_of(number)
+    is_known = at > 0 and author_of(s.marks[at - 1, NUMBER]) == author
+    is_known = is_known or (at < used and author_of(s.marks[at, NUMBER]) == author)
+    s.me.num_agents += 0 if is_known else 1
+    rows.open_row(s.entries, at, used)
+    rows.open_row(s.tags, at, used)
+    rows.open_row(s.marks, at, used)
+    rows.fill(s.entries[at], 0.0)
+    rows.fill(s.tags[at], 0.0)
+    rows.fill(s.marks[at], 0.0)
+    s.entries[at, 0] = s.marks[at, NUMBER] = number
+    s.marks[at, PULLS] = -math.inf
+    if at <= s.me.place:
+        s.me.place += 1
+    s.me.num_entries += 1
+    return int(at)
 
-    def _ages(self) -> Vector:
-        """Return how old every entry is."""
-        ages: Vector = np.maximum(0.0, self.clock + 1.0 - self.entries[:, 1]) + self.delays
-        return ages
 
-    def _move_clock(self, now: int) -> None:
-        """Move the clock; where it is set back, entries stay as old as they were."""
-        ages, back, self.clock = self._ages(), now < self.clock, now
-        if back:
-            self.delays = self.delays + ages - self._ages()
+def age_of(s: Any, at: int) -> Any:
+    """Return how old an entry is."""
+    return max(0.0, s.me.clock + 1.0 - s.entries[at, 1]) + s.tags[at, DELAY]
 
-    @property
-    def _known(self) -> dict[float, int]:
-        """Where the entries at hand are, by number."""
-        if self._listed[0] is not self.entries:
-            known = {number: at for at, number in enumerate(self.entries[:, 0].tolist())}
-            self._listed = self.entries, known
-        return self._listed[1]
 
-    def _place(self, number: float) -> int:
-        """Return where an entry is, or belongs."""
-        at = self._known.get(number)
-        return int(self.entries[:, 0].searchsorted(number)) if at is None else at
+def move_clock(s: Any) -> None:
+    """Move the clock; where it is set back, entries stay as old as they were."""
+    before, latest = s.me.clock, rows.largest(s.entries[: s.me.num_entries, 1]) - 1.0
+    s.me.clock = latest_clock(s, int(max(before, latest))) + (1 if s.me.ticks == 0 else 0)
+    if s.me.clock < before:
+        for at in range(s.me.num_entries):
+            ended = before + 1.0 - s.entries[at, 1]
+            s.tags[at, DELAY] += max(0.0, ended)
+            s.tags[at, DELAY] -= max(0.0, ended + s.me.clock - before)
 
-    def _own(self) -> Vector:
-        own: Vector = self.entries[self._place(self.number), HEADER:]
-        return own
 
-    def share(self) -> Share:
-        """Return the own totals, also those of former numbers, as they count now."""
-        own = self._own() + self.former
-        if self.decays:
-            self.registers.age(own, rounds=int(self._ages()[self._place(self.number)]))
-        return self.registers.share(own)
+def add_up(s: Any) -> None:
+    """Write the sum of all entries into `sums`, as they count now, and the rounds behind them."""
+    used = s.me.num_entries
+    table = s.entries[:used]
+    if s.me.decay == 1.0:
+        rows.add_rows(s.sums, table)
+        return
+    weights = s.weights[:used]  # γ to the age of every entry
+    rows.fill(weights, s.me.clock + 1.0)
+    rows.subtract(weights, table[:, 1])
+    if s.me.ticks == 1:  # where rounds are counted, no entry is ahead of the clock
+        rows.cut(weights, 0.0)
+        rows.add(weights, s.tags[:used, DELAY])
+    rows.raise_to(weights, s.me.decay)
+    rows.add_weighted(s.sums, table, weights)
+    if s.me.lasting == 1:
+        for w in range(s.fades.size):
+            if s.fades[w] == 0.0:
+                s.sums[HEADER + w] = rows.total(table[:, HEADER + w])
+    s.sums[1] = rows.dot(weights, s.marks[:used, BEHIND])
 
-    def _keep(self, which: NDArray[np.bool_]) -> None:
-        for name in PER_ENTRY:
-            setattr(self, name, getattr(self, name)[which])
 
-    def _take_known(self, told: Mapping[int, Vector]) -> bool:
-        """Do what `_merge` does, in less time, for few entries of known numbers; or nothing."""
-        width = self.entries.shape[1]
-        found: list[tuple[int, int, Vector]] = []
-        for j, values in told.items():
-            if len(found) * width + values.size > FEW * width:
-                return False
-            for begin in range(0, values.size, width):
-                at = self._known.get(values.item(begin))
-                if at is None:
-                    return False
-                found.append((at, j, values[begin : begin + width]))
-        version = self.registers.version_of
-        taken: set[int] = set()
-        for at, j, row in found:
-            news, known = version(row[HEADER:]), version(self.entries[at, HEADER:])
-            if news > known or (news == known and at in taken):  # of equals told, the last one
-                self.entries[at], self.changed[at] = row, self.rounds + 1.0
-                self.sources[at], self.delays[at] = j, 0.0
-                taken.add(at)
-        return True
+def begin_round(s: Any) -> None:
+    """Count the round that ends, and remember the rounds behind entries where there is a window."""
+    s.me.rounds += 1
+    if s.past.shape[0] > 0:
+        used = s.me.num_entries
+        rows.copy(s.marks[:used, BEFORE], s.entries[:used, 1])
 
-    def _merge(self, told: Mapping[int, Vector]) -> None:
-        """Put the newest of all entries into new arrays."""
-        width = self.entries.shape[1]
-        # Of equals the last one stays, so the own entries come last.
-        entries = np.concatenate([*told.values(), self.entries.ravel()]).reshape(-1, width)
-        versions = self.registers.version(entries[:, HEADER:])
-        newest = newest_of(entries[:, 0], versions)
-        senders = [j for j, found in told.items() for _ in range(found.size // width)]
-        changed = [self.rounds + 1.0] * len(senders) + self.changed.tolist()
-        self.entries = entries.take(newest, axis=0)
-        self.changed = np.array(changed).take(newest)
-        self.sources = np.array(senders + self.sources.tolist()).take(newest)
-        self.delays = np.concatenate([np.zeros(len(senders)), self.delays]).take(newest)
 
-    # What a fleet asks: see `Attributed`
+def end_round(s: Any) -> None:
+    """Move the clock on, and the window, which begins anew where differences say nothing."""
+    if s.me.decay != 1.0:
+        move_clock(s)
+    if s.past.shape[0] > 0:
+        add_up(s)
+        last = s.past[(s.me.oldest + s.me.kept - 1) % s.past.shape[0]]
+        if rows.is_below(s.sums[HEADER:], last[HEADER:], s.count_at) or leaps(s):
+            s.me.kept = 0
+        keep_totals(s, s.sums)
 
-    def rows(self, message: Vector) -> Rows:
-        """Return the entries in a message, or refuse one of another form."""
-        self._check_form(message, "a message")
-        return message[HEADER:].reshape(-1, self.entries.shape[1])
 
-    def quickly(self, message: Vector) -> list[Told] | None:
-        """Return what a message tells of; None if it is long, or to be looked at closely.
+def leaps(s: Any) -> bool:
+    """Return whether an entry has grown by more rounds than a window has, all in one round."""
+    if s.tags[s.me.place, SOURCE] != OWN:
+        return True  # others told what this agent had pulled before it lost its memory
+    rounds = s.past.shape[0] - 1
+    for at in range(s.me.num_entries):  # noqa: SIM110  what is compiled has no generators
+        if s.entries[at, 1] - s.marks[at, BEFORE] > rounds:
+            return True
+    return False
 
-        Several ask for it in turn, so it is read once.
-        """
-        if self._read[0] is message:
-            return self._read[1]
-        found = self._read_plain(message)
-        if found is not None:
-            self._read = message, found
-        return found
 
-    def _read_plain(self, message: Vector) -> list[Told] | None:
-        width = self.entries.shape[1]
-        if message.ndim != 1 or not 0 <= message.size - HEADER <= SHORT:
-            return None
-        values: list[float] = message.tolist()
-        if (len(values) - HEADER) % width or not math.isfinite(values[0] + values[1]):
-            return None
-        found, plain_pulls = [], self.registers.plain_pulls
-        for at in range(HEADER, len(values), width):
-            number, rounds = values[at], values[at + 1]
-            pulls = plain_pulls(values[at + HEADER : at + width])
-            # What is not a number is refused here too.
-            if not (pulls + rounds < math.inf and rounds >= 0.0 <= number and number % 1.0 == 0.0):
-                return None
-            found.append((number, rounds, pulls))
-        return found
-
-    def _check_form(self, message: Vector, what: str) -> None:
-        width = self.entries.shape[1]
-        if message.ndim != 1 or message.size < HEADER or (message.size - HEADER) % width:
-            raise InputError(
-                f"{what} has shape {np.shape(message)}; it must be one vector of {HEADER} values "
-                f"and {width} per agent"
-            )
-
-    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
-        """Return a message about other arms as one about these."""
-        width = HEADER + theirs.size
-        if message.size < HEADER or (message.size - HEADER) % width:
-            return message  # of no such form, which is told when it is read
-        rows = message[HEADER:].reshape(-1, width)
-        return with_rows(message, moved_rows(rows, self.registers, theirs, places, (HEADER, 0)))
-
-    def versions(self, rows: Rows) -> list[float]:
-        """Return how many pulls are in each entry."""
-        if len(rows) <= FEW:
-            return [self.registers.version_of(row) for row in rows[:, HEADER:]]
-        found: list[float] = self.registers.version(rows[:, HEADER:]).tolist()
-        return found
-
-    def entry(self, number: float) -> Vector | None:
-        """Return the entry at hand."""
-        at = self._known.get(number)
-        return None if at is None else self.entries[at]
-
-    def held(self) -> dict[float, float]:
-        """Return the pulls in all entries at hand, by number."""
-        return dict(zip(self.entries[:, 0].tolist(), self.versions(self.entries), strict=True))
-
-    def heard_from(self, neighbor: int) -> int:
-        """Return the number of a neighbour's last message."""
-        return as_count(self.heard[self.places[neighbor]])
-
-    def arrived_at(self, neighbor: int) -> int:
-        """Return the number of the own message that a neighbour acknowledged last."""
-        return as_count(self.arrived[self.places[neighbor]])
-
-    def renumbering(self, number: int, left: Vector) -> Vector:
-        """Return the order to count under another number, and leave an entry as it was."""
-        return order(RENUMBER - left[1], number, left[HEADER:])
-
-    def note(self, neighbor: int, rows: Rows) -> Vector:
-        """Return a message that changes nothing about a neighbour, and tells these rows."""
-        at = self.places[neighbor]
-        return with_rows(np.array([self.heard[at], self.arrived[at]]), rows)
-
-    def postpone(self, numbers: Vector) -> None:
-        """Note that some entries were left out of this round's messages, and belong in the next."""
-        self.changed[[self._known[number] for number in numbers.tolist()]] = self.rounds + 2.0
-
-    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse entries of more pulls than their agents can have made; the rest is believed."""
-        width = self.entries.shape[1]
-        if message.size <= HEADER or message.size % width != HEADER % width:
-            return  # its form is checked when the round ends
-        claims.remember(self.held)
-        rows, told = message[HEADER:].reshape(-1, width), self.quickly(message)
-        numbers = rows[:, 0].tolist() if told is None else [each[0] for each in told]
-        most = self.registers.version_of(self._own()) if self.number in numbers else 0.0
-        if told is None:
-            doubts = claims.sift(self.registers, rows, (self.number, most), now)
-        else:
-            doubts = [claims.doubt(each, (self.number, most), now) for each in told]
-        if any(doubts):
-            rest = with_rows(message, rows[[not doubt for doubt in doubts]])
-            raise PartlyImpossibleError(rest, [doubt for doubt in doubts if doubt])
+def read_all(s: Any, totals: Vector, about: Vector) -> None:
+    """Write the totals of all agents heard of, with as many pulls anticipated as are on the way."""
+    add_up(s)
+    rounds = float(s.me.rounds)
+    if s.me.decay != 1.0:
+        rounds = s.me.decay * decayed_rounds(s.me.decay, s.me.clock + 0.0)
+    elif s.past.shape[0] > 0:
+        rows.subtract(s.sums, s.past[s.me.oldest])
+        rounds = s.me.kept - 1.0
+    rows.copy(totals, s.sums[HEADER : HEADER + totals.size])
+    if s.me.decay != 1.0:  # else pulls are counted as they were made
+        about[TIME] = max(2.0, rows.total_at(totals, s.count_at))
+    about[AGENTS] = s.me.num_agents
+    if s.me.common == 1:
+        about[AHEAD] = anticipation(about[AGENTS], rounds, s.sums[1])

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from coopbandits.core import rows
 from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.core.checks import require_count, require_number
-from coopbandits.core.contract import State, Vector
+from coopbandits.core.contract import State
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
 
@@ -65,23 +65,19 @@ def age_rows(registers: Registers, rows: NDArray[np.float64], rounds: int) -> No
     rows[..., -1] *= registers.decay**rounds
 
 
-def follow(past: NDArray[np.float64], totals: Vector, window: int) -> NDArray[np.float64]:
-    """Return the totals of the last rounds, with those of one more: at most `window` + 1."""
-    return np.concatenate([past[max(0, len(past) - window) :], totals[None]])
+def set_factors(s: Any, rounds: int) -> float:
+    """Write what registers are multiplied by as so many rounds pass; return what fades is."""
+    factor = float(s.me.decay ** float(rounds))
+    for w in range(s.factors.size):
+        s.factors[w] = factor if s.fades[w] > 0.0 else 1.0
+    return factor
 
 
-def has_fallen(registers: Registers, before: Vector, now: Vector) -> bool:
-    """Return whether some arm has fewer pulls than before, so that their difference is no pulls."""
-    return bool((registers.share(now).counts < registers.share(before).counts).any())
-
-
-def check_past(values: State, window: int | None) -> None:
-    """Refuse a state whose past no window of so many rounds can hold."""
-    if window is not None and not 1 <= len(values["past"]) <= window + 1:
-        raise InputError(
-            f"state field past has {len(values['past'])} rounds, but a window of {window} keeps 1 "
-            f"to {window + 1}; restore what export_state returned"
-        )
+def latest_clock(s: Any, latest: int) -> int:
+    """Return the clock at the end of a round in which this one was the latest heard of."""
+    if s.me.ticks == 1:
+        return int(max(s.me.tick, min(latest, s.me.tick + SKEW)))
+    return latest
 
 
 def discounted(
@@ -102,12 +98,6 @@ def discounted(
     """
     furthest = 2.0 * SKEW if converts else math.inf
 
-    def set_factors(s: Any, rounds: int) -> float:
-        factor = float(s.me.decay ** float(rounds))
-        for w in range(s.factors.size):
-            s.factors[w] = factor if s.fades[w] > 0.0 else 1.0
-        return factor
-
     def stamped(s: Any, link: int, out: Any) -> int:
         length = message(s, link, out)
         if length > 0:
@@ -120,8 +110,7 @@ def discounted(
         for link in range(lengths.size):
             if lengths[link] > 0:
                 until = max(until, int(inbox[link, lengths[link] - 1]))
-        if s.me.ticks == 1:
-            until = max(s.me.tick, min(until, s.me.tick + SKEW))
+        until = latest_clock(s, until)
         if until > s.me.clock:
             age(s, s.factors, set_factors(s, until - s.me.clock))
         for link in range(lengths.size):

@@ -270,8 +270,8 @@ class LedgerSums(Aggregation):
     machine: ClassVar[type[FieldMachine]] = LedgerSumsMachine
     shared: ClassVar[str] = "own"
     derived: ClassVar[tuple[str, ...]] = (
-        "branches", "totals", "relatives", "born", "most_agents", "common", "count_at", "word",
-        "carrier",
+        "branches", "totals", "kin", "relatives", "born", "most_agents", "common", "count_at",
+        "word", "carrier",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from coopbandits.core.aggregate.aggregation import AnyAggregation
-    from coopbandits.core.contract import Estimate, Share, Vector
+    from coopbandits.core.contract import Vector
 
 TIME, AGENTS, AHEAD = range(3)
 """Places in `about`: as in `fields`."""
@@ -219,16 +219,3 @@ def counted_share(others: float, spread: float, variance: float, uneven: float) 
     if spread == math.inf or variance == 0.0:
         return 0.0
     return variance / (variance + others * spread**2 * (1.0 + uneven))
-
-
-def pooled(estimate: Estimate, own: Share, spread: Spread, sigma: float) -> Estimate:
-    """Return an estimate in which others' pulls count as `pool` says."""
-    arms, known = own.counts.size, ESTIMATED if isinstance(spread, str) else float(spread or 0.0)
-    totals = np.concatenate([estimate.sums, estimate.counts, estimate.extra])
-    about = np.array([estimate.time, estimate.num_agents, estimate.anticipation])
-    pool(totals, np.concatenate([own.sums, own.counts]), about, arms, known, sigma)
-    time, num_agents, ahead = about.tolist()
-    return estimate._replace(
-        sums=totals[:arms], counts=totals[arms : 2 * arms], time=time, num_agents=num_agents,
-        anticipation=ahead, extra=(),
-    )  # fmt: skip

@@ -38,7 +38,7 @@ from coopbandits.core.aggregate.extrema import (
     end_count,
     hear_minima,
     start_counting,
-    write_minima,
+    write_drawn,
 )
 from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine, Sizes
 from coopbandits.core.aggregate.forgetting import check_forgetting
@@ -168,12 +168,17 @@ class PullMixing(Aggregation):
         s.me.degree = degree
 
     @staticmethod
-    def message(s: Any, link: int, out: Vector) -> int:
-        """Write [averages | degree | Σ m | m unless the neighbour told that sum]."""
+    def message(s: Any, out: Vector) -> int:
+        """Write [averages | degree | Σ m | m]."""
         size = s.mixed.size
         rows.copy(out[:size], s.mixed)
-        out[size] = s.me.degree
-        return write_minima(s, s.told[link], out, size + 1)
+        out[size], out[size + 1] = s.me.degree, s.me.total
+        return write_drawn(s, out, size + 2)
+
+    @staticmethod
+    def cut(s: Any, link: int, length: int) -> int:
+        """Leave out m where the neighbour told the same sum."""
+        return s.mixed.size + 2 if s.told[link] == s.me.total else length
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -53,9 +53,15 @@ from coopbandits.core.aggregate.fields import (
     whole,
 )
 from coopbandits.core.aggregate.forgetting import check_forgetting
-from coopbandits.core.aggregate.self_estimating import SelfEstimatingMachine
+from coopbandits.core.aggregate.self_estimating import (
+    FindsOut,
+    finding_fields,
+    finding_out,
+    start_finding,
+)
 from coopbandits.core.checks import require_count, require_flag, require_lambda, require_number
 from coopbandits.core.errors import InputError, unknown_name
+from coopbandits.core.estimate.survey import HEAD
 from coopbandits.core.mixing import LAMBDA_ZERO, mixing_rounds
 from coopbandits.core.statistic.arm_sums import add_pull
 
@@ -70,6 +76,11 @@ COUNTERS = (
 """What `StagedMixingMachine.diagnostics` counts: messages that did not arrive; flows taken back
 because the other end had missed the message; links that started again with a plain step; stages
 with a lost message; mixed counts below the own pulls."""
+
+PLANNED = (
+    "initial_rounds", "stage_rounds", "sends", "fewest_agents", "most_agents", "lambda_bound",
+)  # fmt: skip
+"""Fields that are the plan of stages, which follows from N and a bound on λ."""
 
 MISSED, STAMPED = range(2)
 """Flags of a link: not heard in the last round; messages end in a stamp."""
@@ -213,15 +224,6 @@ class StagedMixingMachine(FieldMachine):
         """How often which fault was met."""
         return {name: int(getattr(self.state.me, name)) for name in COUNTERS}
 
-    def continue_from(self, pulled: Vector, rounds: int) -> None:
-        """Take own pulls of so many earlier rounds for the initial stage, or its beginning."""
-        s = self.state
-        s.me.initial_rounds, s.me.rounds = max(s.me.initial_rounds, rounds), rounds
-        s.fresh[:] = pulled
-        s.settled[:] = pulled / s.me.most_agents
-        if not self.initial:
-            next_stage(s)
-
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Make one mixing step over the links heard, and end the round."""
         super().receive(self._present(messages))
@@ -319,6 +321,10 @@ class StagedMixingMachine(FieldMachine):
         return self._sized[1]
 
 
+class SelfEstimatingMachine(FindsOut, StagedMixingMachine):
+    """An agent that finds out N or λ before it mixes."""
+
+
 @dataclass(frozen=True)
 class StagedMixing(Aggregation):
     """Delayed network averages: the pulls of one stage are mixed in the next (DDUCB).
@@ -373,11 +379,6 @@ class StagedMixing(Aggregation):
     checks_claims: ClassVar[bool] = True
     machine: ClassVar[type[FieldMachine]] = StagedMixingMachine
     stamped: ClassVar[bool] = False  # all count rounds together
-    derived: ClassVar[tuple[str, ...]] = (
-        "moved", "remixed", "weights", "count_at", "group", "initial_rounds", "stage_rounds",
-        "budget", "sends", "arms", "own_pulls", "neighbor_pulls", "remix", "fewest_agents",
-        "most_agents", "lambda_bound", "first", "count",
-    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Check that settings are within what the aggregation is defined for."""
@@ -396,9 +397,29 @@ class StagedMixing(Aggregation):
         return isinstance(self.num_agents, str) or isinstance(self.lambda_bound, str)
 
     @property
-    def machine_only(self) -> str:  # type: ignore[override]  # of some settings
-        """Agents first find out what they are not told."""
-        return " for agents that estimate what they are not told" if self.estimates else ""
+    def finds_out(self) -> bool:  # type: ignore[override]  # by its settings
+        """Whether agents first find out what they are not told."""
+        return self.estimates
+
+    @property
+    def derived(self) -> tuple[str, ...]:  # type: ignore[override]  # by its settings
+        """What follows from settings, and the plan of stages unless agents find it out."""
+        settings = (
+            "moved", "remixed", "weights", "count_at", "group", "budget", "arms", "own_pulls",
+            "neighbor_pulls", "remix", "first", "count",
+        )  # fmt: skip
+        if self.estimates:
+            told = ("finds_agents", "finds_lambda", "told_steps", "plain", "epsilon", "own_weight")
+            return (*settings, *told)
+        return (*settings, *PLANNED)
+
+    def plain_functions(self) -> dict[str, Any]:
+        """Return the functions as they are written, after finding out what is not told."""
+        found = super().plain_functions()
+        if self.estimates:
+            names = ("observe", "message", "receive", "estimate", "prepare")
+            return found | finding_out(*(found[name] for name in names), next_stage)
+        return found
 
     @property
     def needs(self) -> frozenset[str]:
@@ -419,28 +440,17 @@ class StagedMixing(Aggregation):
 
     def make(self, view: LocalView, registers: Registers) -> ContextMachine:
         """Return the machine of one agent."""
-        if not self.estimates:
-            return self.make_staged(view, registers)
-        if self.lambda_bound == "estimate":
-            _check_weights(view)
+        kind = SelfEstimatingMachine if self.estimates else StagedMixingMachine
+        return kind(self, view, self.decaying(registers))
 
-        def make_mixing(num_agents: int, bound: float) -> StagedMixingMachine:
-            agents = num_agents if self.num_agents == "estimate" else view.num_agents
-            known = bound if isinstance(self.lambda_bound, str) else view.lambda_bound
-            told = replace(view, num_agents=agents, lambda_bound=known)
-            return self.make_staged(told, registers)
-
-        heuristic = self.lambda_bound == "heuristic"
-        decaying = registers.decaying(self.discount)
-        return SelfEstimatingMachine(view, decaying, make_mixing, heuristic=heuristic)
-
-    def make_staged(self, view: LocalView, registers: Registers) -> StagedMixingMachine:
-        """Return the machine of an agent that knows N and a bound on λ."""
-        return StagedMixingMachine(self, view, self.decaying(registers))
+    def check_found(self, bound: float, stage_rounds: int) -> None:
+        """Refuse what agents found out where it leaves no mixing."""
+        require_lambda("lambda_bound", bound)
+        _check_memory(self.discount, stage_rounds)
 
     def plan(self, view: LocalView, width: int) -> MixingPlan:
         """Return how an agent mixes so many registers, from what it is told of N and λ."""
-        fewest, most = self._bounds(view.num_agents)
+        fewest, most = self.bounds(view.num_agents)
         steps = self.mixing_steps(view.num_agents, view.lambda_bound)
         bound = self.known_lambda(view.lambda_bound) if self.accelerated else 0.0
         budget, sends = self._budget(width), width * steps
@@ -486,23 +496,30 @@ class StagedMixing(Aggregation):
             "lambda_bound": float,
             "last_arm": float,
             "last_reward": float,
+            **(finding_fields(sizes) if self.estimates else {}),
         }
 
     def start(self, s: Any, view: LocalView) -> None:
         """Begin the initial stage."""
-        plan = self.plan(view, s.fresh.size)
         s.weights[:] = [view.neighbor_weights[j] for j in sorted(view.neighbor_weights)]
         s.me.initial_rounds = s.me.arms = view.num_arms
-        s.me.fewest_agents, s.me.most_agents = plan.fewest_agents, plan.most_agents
-        s.me.stage_rounds, s.me.budget, s.me.sends = plan.stage_rounds, plan.budget, plan.sends
-        s.me.lambda_bound, s.me.last_arm = plan.lambda_bound, NO_ARM
+        s.me.budget, s.me.last_arm = self._budget(s.fresh.size), NO_ARM
+        if self.estimates:
+            if self.lambda_bound == "estimate":
+                _check_weights(view)
+            start_finding(s, self, view)
+        else:
+            for name, value in self.plan(view, s.fresh.size)._asdict().items():
+                if name in PLANNED:
+                    setattr(s.me, name, value)
         for name in ("own_pulls", "neighbor_pulls", "remix"):
             setattr(s.me, name, int(getattr(self, name)))
 
     def message_width(self, sizes: Sizes) -> int:
         """Return the size of all that a message may have, with a stamp."""
         remixed = sizes.width * self.remix
-        return self._budget(sizes.width) + remixed + 2 * self.neighbor_pulls + 1
+        mixed = self._budget(sizes.width) + remixed + 2 * self.neighbor_pulls + 1
+        return max(mixed, HEAD + sizes.agents) if self.estimates else mixed
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size usually, and while agents are counted or after losses."""
@@ -633,13 +650,13 @@ class StagedMixing(Aggregation):
         if self.mixing_rounds is not None:
             return self.mixing_rounds
         return mixing_rounds(
-            self._bounds(num_agents)[1],
+            self.bounds(num_agents)[1],
             self.known_lambda(lambda_bound),
             self.epsilon,
             accelerated=self.accelerated,
         )
 
-    def _bounds(self, told: int | None) -> tuple[int, int]:
+    def bounds(self, told: int | None) -> tuple[int, int]:
         """Return the bounds on N: the setting, or what was told."""
         given = told if isinstance(self.num_agents, str | None) else self.num_agents
         if given is None:

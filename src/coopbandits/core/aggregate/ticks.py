@@ -21,11 +21,6 @@ but what the agent knows stays as old as it was: nothing gets fresh again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from coopbandits.core.aggregate.aggregation import Machine
-from coopbandits.core.contract import LocalView
-
 HALF_LIFE = 1024
 """Ticks after which a pull counts half."""
 
@@ -34,28 +29,3 @@ DISCOUNT = 0.5 ** (1.0 / HALF_LIFE)
 
 SKEW = HALF_LIFE // 8
 """Ticks by which honest clocks may differ."""
-
-
-class ClockedMachine(Machine):
-    """A machine whose pulls age by a clock.
-
-    Attributes
-    ----------
-    clock : int
-        Rounds ended, or more where others are ahead; or ticks.
-    """
-
-    def _start_clock(self, view: LocalView, *, decays: bool) -> None:
-        self.clock, self.ticks = 0, view.told_time
-        self._told = 0  # the tick at which the round ends
-        if decays:
-            self.keep_also("clock")
-
-    def pass_time(self, tick: int) -> None:
-        """Take note of the time at which the round ends."""
-        self._told = tick
-
-    def _next_clock(self, stamps: Iterable[float]) -> int:
-        """Return the clock at the end of a round in which these stamps were heard."""
-        latest = int(max([self.clock, *stamps]))
-        return max(self._told, min(latest, self._told + SKEW)) if self.ticks else latest + 1

@@ -153,6 +153,7 @@ def summing_fields(sizes: Sizes) -> dict[str, Any]:
         "branches": width,  # what the parent and children told, added up
         "totals": width,  # V
         "payloads": (sizes.links, width),  # R_j
+        "kin": whole(sizes.links),  # the links to the parent and children; the rest is unused
         **placing_links(sizes.links),
         **SUMMING,
     }
@@ -182,7 +183,7 @@ def age_mass(mass: Any, factors: Vector, factor: float) -> None:
 
 
 def sum_branches(s: Any) -> None:
-    """Add up what the parent and children told, and count these; all else but pulls stays so."""
+    """Add up what the parent and children told, and note these; all else but pulls stays so."""
     relatives = 0
     for link in range(s.ages.size):
         if is_relative(s, link):
@@ -190,6 +191,7 @@ def sum_branches(s: Any) -> None:
                 rows.copy(s.branches, s.payloads[link])
             else:
                 rows.add(s.branches, s.payloads[link])
+            s.kin[relatives] = link
             relatives += 1
     if relatives == 0:
         rows.fill(s.branches, 0.0)
@@ -214,8 +216,9 @@ def write_side(s: Any, besides: int, out: Any) -> None:
         rows.subtract(out, s.payloads[besides])
         return
     first, are_more = NOBODY, False
-    for link in range(s.ages.size):
-        if link == besides or not is_relative(s, link):
+    for place in range(s.me.relatives):
+        link = s.kin[place]
+        if link == besides:
             continue
         if first == NOBODY:
             first = link
@@ -490,8 +493,8 @@ class TreeSums(Aggregation):
     machine: ClassVar[type[FieldMachine]] = TreeSumsMachine
     shared: ClassVar[str] = "own"
     derived: ClassVar[tuple[str, ...]] = (
-        "branches", "totals", "payload", "relatives", "born", "most_agents", "common", "count_at",
-        "lazy", "spread", "sigma",
+        "branches", "totals", "payload", "kin", "relatives", "born", "most_agents", "common",
+        "count_at", "lazy", "spread", "sigma",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -34,6 +34,7 @@ class ExtremaCount(Estimator):
 
     def __init__(self, view: LocalView, spread: int) -> None:
         super().__init__(view)
+        self.rounds = 0
         self.spread = spread
         self.minima = exponentials(require_word(view))
 

@@ -22,14 +22,14 @@ s (1 − λ̄) = 20: m_2s ≤ √N λ^s m_s. What is not believed by then is giv
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from coopbandits.core.aggregate.extrema import require_word
 from coopbandits.core.contract import LocalView, Vector
-from coopbandits.core.draws import normals, words
-from coopbandits.core.estimate.estimator import Estimator
-from coopbandits.core.mixing import weighted_sum
+from coopbandits.core.draws import normal_of, word_at
+from coopbandits.core.estimate.estimator import FieldEstimator
 
 ROUNDING = 1e-12
 """A vector that has shrunk to this is rounding errors."""
@@ -42,17 +42,85 @@ HOPELESS = 20.0
 
 
 def guaranteed_lambda(
-    num_agents: int, diameter: int, *, lightest: float, heaviest: float, least_own: float
+    num_agents: int, diameter: int, lightest: float, heaviest: float, least_own: float
 ) -> float:
     """Return λ̄ from N, D, the lightest and heaviest weight of a link and the least own weight."""
     if num_agents == 1:
         return 0.0
-    connectivity = num_agents if diameter == 1 else 4.0 / (num_agents * diameter)
+    connectivity = float(num_agents) if diameter == 1 else 4.0 / (num_agents * diameter)
     lowest = max(2.0 * least_own - 1.0, 1.0 - heaviest * num_agents)
-    return max(0.0, 1.0 - lightest * connectivity, -lowest)
+    return float(max(0.0, 1.0 - lightest * connectivity, -lowest))
 
 
-class PowerIteration(Estimator):
+POWER: dict[str, Any] = {
+    "vector": float,  # the own entry of z, then of v
+    "steps": int,  # of v ← P v; −1 before v is made from z
+    "target": int,  # steps after which the norm is asked for
+    "waiting": int,  # rounds in which the norm is still spreading
+    "norm": float,
+    "last_norm": float,
+    "iterated_lambda": float,  # −1: not believed yet
+    "iterated": int,  # rounds
+}
+"""Fields of a power iteration beside `weights`, those of the links, and the number `own_weight`."""
+
+
+def start_power(s: Any, view: LocalView) -> None:
+    """Begin with a random entry of z."""
+    s.me.vector = normal_of(word_at(require_word(view), 0))
+    s.me.steps, s.me.target, s.me.iterated_lambda = -1, 1, -1.0
+    s.me.own_weight = view.own_weight
+    s.weights[:] = [view.neighbor_weights[j] for j in sorted(view.neighbor_weights)]
+
+
+def write_power(s: Any, out: Any) -> int:
+    """Write the own entry of z or v, or the largest entry heard of while it spreads."""
+    out[0] = s.me.norm if s.me.waiting > 0 else s.me.vector
+    return 1
+
+
+def hear_power(s: Any, inbox: Any, lengths: Any, spread: int, guaranteed: float) -> None:
+    """Make a step or hear of a larger entry; decide when everybody has."""
+    s.me.iterated += 1
+    if s.me.waiting > 0:
+        for link in range(lengths.size):
+            s.me.norm = max(s.me.norm, inbox[link, 0])
+        s.me.waiting -= 1
+    else:
+        mixed = s.me.own_weight * s.me.vector
+        for link in range(lengths.size):
+            mixed += s.weights[link] * inbox[link, 0]
+        s.me.vector = s.me.vector - mixed if s.me.steps < 0 else mixed
+        s.me.steps += 1
+        if s.me.steps < s.me.target:
+            return
+        s.me.norm, s.me.waiting = abs(s.me.vector), spread
+    if s.me.waiting == 0:
+        decide(s, guaranteed)
+
+
+def decide(s: Any, guaranteed: float) -> None:
+    """Go on to twice as many steps, unless the last doubling told enough."""
+    past = s.me.target // 2
+    if s.me.norm <= ROUNDING:
+        # λ² is at most 1e-12 where two steps have come to this, which one plain step bears.
+        s.me.iterated_lambda = 0.0 if past <= 1 else ROUNDING ** (1.0 / s.me.target)
+    elif past > 0:
+        found = (s.me.norm / s.me.last_norm) ** (1.0 / past)
+        hopeless = past * (1.0 - guaranteed) >= HOPELESS
+        if past * (1.0 - found) >= ENOUGH or hopeless:
+            s.me.iterated_lambda = min(found, 1.0)
+    s.me.last_norm = s.me.norm
+    s.me.target = 2 * s.me.target
+
+
+def inflated_lambda(s: Any) -> float:
+    """Return the inflated estimate, 0 for a network that averages in one step."""
+    estimate = s.me.iterated_lambda
+    return float(1.0 - (1.0 - estimate) / 2.0 if estimate > 0.0 else 0.0)
+
+
+class PowerIteration(FieldEstimator):
     """λ by power iteration: a heuristic, which may be too small.
 
     Steps of v and the spreading of its largest entry take turns, so that a message is one value:
@@ -70,18 +138,28 @@ class PowerIteration(Estimator):
         λ̄; 1 where none is known.
     """
 
-    fields = ("rounds", "vector", "steps", "target", "waiting", "norm", "last_norm", "estimate")
+    fields = tuple(POWER)
 
     def __init__(self, view: LocalView, spread: int, guaranteed: float = 1.0) -> None:
-        super().__init__(view)
+        links = len(view.neighbor_weights)
+        super().__init__(view, {**POWER, "own_weight": float, "weights": links})
+        start_power(self.state, view)
         self.spread, self.guaranteed = spread, guaranteed
-        self.vector = normals(words(require_word(view), np.array([0], dtype=np.uint64)))
-        self.steps = -1  # of v ← P v; −1 before v is made from z
-        self.target = 1  # steps after which the norm is asked for
-        self.waiting = 0  # rounds in which the norm is still spreading
-        self.norm = 0.0
-        self.last_norm = 0.0
-        self.estimate = -1.0
+
+    @property
+    def rounds(self) -> int:
+        """The rounds that have passed."""
+        return int(self.state.me.iterated)
+
+    @property
+    def target(self) -> int:
+        """The number of steps after which the norm is asked for next."""
+        return int(self.state.me.target)
+
+    @property
+    def estimate(self) -> float:
+        """λ̂; not before `done`."""
+        return float(self.state.me.iterated_lambda)
 
     @property
     def done(self) -> bool:
@@ -91,41 +169,16 @@ class PowerIteration(Estimator):
     @property
     def lambda_bound(self) -> float:
         """The inflated estimate, 0 for a network that averages in one step; not before `done`."""
-        return 1.0 - (1.0 - self.estimate) / 2.0 if self.estimate > 0.0 else 0.0
+        return inflated_lambda(self.state)
 
     def outgoing(self, neighbor: int) -> Vector:
         """Return the own entry of z or v, or the largest entry heard of while it spreads."""
         del neighbor  # all get the same
-        return np.array([self.norm]) if self.waiting else self.vector.copy()
+        out = np.zeros(1)
+        write_power(self.state, out)
+        return out
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Make a step or hear of a larger entry; decide when everybody has."""
         self.check_all(messages, 1)
-        self.rounds += 1
-        if self.waiting:
-            self.norm = max([self.norm, *(float(message[0]) for message in messages.values())])
-            self.waiting -= 1
-        else:
-            view = self.view
-            mixed = weighted_sum(view.own_weight, self.vector, view.neighbor_weights, messages)
-            self.vector = self.vector - mixed if self.steps < 0 else mixed
-            self.steps += 1
-            if self.steps < self.target:
-                return
-            self.norm = float(abs(self.vector[0]))
-            self.waiting = self.spread
-        if self.waiting == 0:
-            self._decide()
-
-    def _decide(self) -> None:
-        """Go on to twice as many steps, unless the last doubling told enough."""
-        past = self.target // 2
-        if self.norm <= ROUNDING:
-            # λ² is at most 1e-12 where two steps have come to this, which one plain step bears.
-            self.estimate = 0.0 if past <= 1 else ROUNDING ** (1.0 / self.target)
-        elif past:
-            found = (self.norm / self.last_norm) ** (1.0 / past)
-            hopeless = past * (1.0 - self.guaranteed) >= HOPELESS
-            if past * (1.0 - found) >= ENOUGH or hopeless:
-                self.estimate = min(found, 1.0)
-        self.last_norm, self.target = self.norm, 2 * self.target
+        hear_power(self.state, *self.letters(messages), self.spread, self.guaranteed)

@@ -23,30 +23,187 @@ network that there could be, after rounds that it could need.
 
 N values and four more per round go over every link in each direction. Needs rounds that all count
 together from a common start, and loses its meaning if a message is lost: that is refused.
+
+The survey is written as functions on fields, which aggregations play (`SURVEY`); `Survey` is one
+agent that does nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from coopbandits.core import rows
 from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import require_word
-from coopbandits.core.contract import LocalView, Vector
+from coopbandits.core.contract import LocalView, State, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.core.estimate.estimator import Estimator
+from coopbandits.core.estimate.estimator import FieldEstimator, check_complete
 from coopbandits.core.estimate.spectral import guaranteed_lambda
 
 HEAD = 4
 """Values of a message before the tags."""
 
+LIGHTEST, HEAVIEST, LEAST_OWN, FARTHEST = range(HEAD)
+"""Places in `extremes`."""
 
 ROUNDING = 1e-9
 """By how much weights may be off."""
 
+SURVEY: dict[str, Any] = {
+    "extremes": HEAD,
+    "num_tags": int,
+    "num_new": int,
+    "eccentricity": int,  # −1: not known yet
+    "surveyed": int,  # rounds
+}
+"""Fields of a survey beside `tags`, those heard in ascending order, and `new_tags`, those heard for
+the first time in the last round. Both need room for a tag per agent."""
 
-class Survey(Estimator):
+
+def start_survey(s: Any, view: LocalView) -> None:
+    """Begin with the own tag and the own weights."""
+    links = view.neighbor_weights.values()
+    lightest, heaviest = min(links, default=1.0), max(links, default=0.0)
+    s.extremes[:] = [-lightest, heaviest, -view.own_weight, -1.0]
+    s.tags[0] = s.new_tags[0] = float(require_word(view) >> 11)
+    s.me.num_tags = s.me.num_new = 1
+    s.me.eccentricity = -1
+
+
+def write_survey(s: Any, out: Any) -> int:
+    """Write the extremes and the tags that were new in the last round; return the length."""
+    rows.copy(out[:HEAD], s.extremes)
+    rows.copy(out[HEAD : HEAD + s.me.num_new], s.new_tags[: s.me.num_new])
+    return int(HEAD + s.me.num_new)
+
+
+def hear_survey(s: Any, inbox: Any, lengths: Any) -> None:
+    """Take in new tags and extremes; without a new tag the eccentricity is known."""
+    s.me.num_new = 0
+    for link in range(lengths.size):
+        for i in range(HEAD):
+            s.extremes[i] = max(s.extremes[i], inbox[link, i])
+        for at in range(HEAD, lengths[link]):
+            add_tag(s, inbox[link, at])
+    rows.sort(s.new_tags[: s.me.num_new])
+    if s.me.num_new == 0 and s.me.eccentricity < 0:
+        s.me.eccentricity = s.me.surveyed
+        s.extremes[FARTHEST] = max(s.extremes[FARTHEST], float(s.me.surveyed))
+    s.me.surveyed += 1
+
+
+def add_tag(s: Any, tag: float) -> None:
+    """Add a tag where it belongs, unless it is known."""
+    low, high = 0, s.me.num_tags
+    while low < high:
+        middle = (low + high) // 2
+        if s.tags[middle] < tag:
+            low = middle + 1
+        else:
+            high = middle
+    if low < s.me.num_tags and s.tags[low] == tag:
+        return
+    for at in range(s.me.num_tags, low, -1):
+        s.tags[at] = s.tags[at - 1]
+    s.tags[low] = tag
+    s.new_tags[s.me.num_new] = tag
+    s.me.num_tags += 1
+    s.me.num_new += 1
+
+
+def has_surveyed(s: Any) -> bool:
+    """Return whether 3D + 1 rounds have passed."""
+    return bool(s.me.eccentricity >= 0 and s.me.surveyed > 3.0 * s.extremes[FARTHEST])
+
+
+def surveyed_lambda(s: Any) -> float:
+    """Return an upper bound on λ that holds for certain."""
+    return guaranteed_lambda(
+        s.me.num_tags, int(s.extremes[FARTHEST]), -s.extremes[LIGHTEST], s.extremes[HEAVIEST],
+        -s.extremes[LEAST_OWN],
+    )  # fmt: skip
+
+
+def check_survey(s: Any, view: LocalView, messages: Mapping[int, Vector]) -> None:
+    """Refuse messages of which one is missing, or that tell of a network that cannot be."""
+    check_complete(view, messages)
+    for neighbor, message in messages.items():
+        if np.ndim(message) != 1 or np.size(message) < HEAD:
+            raise InputError(
+                f"message from {neighbor} has shape {np.shape(message)}; a survey takes "
+                f"{HEAD} values and new tags"
+            )
+        check_vectors({neighbor: message}, np.size(message))
+        _check_extremes(s, view, message, f"message from {neighbor}")
+    if s.me.num_tags + told_tags(messages) <= view.max_agents:
+        return
+    heard = {tag for message in messages.values() for tag in message[HEAD:].tolist()}
+    known = len(heard.union(s.tags[: s.me.num_tags].tolist()))
+    if known > view.max_agents:
+        senders = ", ".join(map(str, messages))
+        raise InputError(
+            f"messages from {senders} tell of {known} agents; there are at most {view.max_agents:g}"
+        )
+
+
+def _check_extremes(s: Any, view: LocalView, message: Vector, source: str) -> None:
+    farthest = s.me.surveyed if s.me.eccentricity < 0 else 2 * s.me.eccentricity
+    if not -1.0 <= message[FARTHEST] <= farthest:
+        raise InputError(
+            f"{source} tells of agents {message[FARTHEST]:g} links apart; by now it is at most "
+            f"{farthest}"
+        )
+    least = (1.0 - ROUNDING) / view.max_agents
+    light, heavy, own = -message[LIGHTEST], message[HEAVIEST], -message[LEAST_OWN]
+    if least > 0.0 and not least <= min(light, own) <= max(light, own, heavy) <= 1.0 + ROUNDING:
+        raise InputError(
+            f"{source} tells of weights {light:g} to {heavy:g}, and {own:g} for own values; "
+            f"they are {least:g} to 1"
+        )
+
+
+def exact_room(s: Any, tags: int) -> Any:
+    """Return a state with room for so many tags, of which as many as fit are kept."""
+    kept = min(tags, s.tags.size)
+    more = np.zeros(tags - kept)
+    found, new = (np.concatenate([each[:kept], more]) for each in (s.tags, s.new_tags))
+    return s._replace(tags=found, new_tags=new)
+
+
+def with_room(s: Any, tags: int) -> Any:
+    """Return a state with room for so many tags at least."""
+    return s if tags <= s.tags.size else exact_room(s, 2 * tags)
+
+
+def without_room(state: State) -> State:
+    """Return an exported state without the room for tags that are not known yet."""
+    new = state["new_tags"][: state["num_new"]]
+    return state | {"tags": state["tags"][: state["num_tags"]], "new_tags": new}
+
+
+def roomy(state: State) -> State:
+    """Return such a state with as much room for new tags as there are tags; check what it holds."""
+    tags, new = state.get("tags"), state.get("new_tags")
+    if not isinstance(tags, list) or not isinstance(new, list):
+        return state
+    counted, spare = [state.get(name) for name in ("num_tags", "num_new")], len(tags) - len(new)
+    if [len(tags), len(new)] != counted or spare < 0:
+        raise InputError(
+            f"state has {len(tags)} tags, {len(new)} of them new, but counts {counted[0]} and "
+            f"{counted[1]}; restore what export_state returned"
+        )
+    return state | {"new_tags": [*new, *[0.0] * spare]}
+
+
+def told_tags(messages: Mapping[int, Vector]) -> int:
+    """Return how many tags messages have, the same one counted again."""
+    return sum(message.size - HEAD for message in messages.values())
+
+
+class Survey(FieldEstimator):
     """N, the diameter and bounds on the weights of P, exactly, after 3D + 1 rounds.
 
     Parameters
@@ -60,95 +217,66 @@ class Survey(Estimator):
     N²/2⁵⁴, and N is then found too small.
     """
 
-    fields = ("rounds", "tags", "fresh", "eccentricity", "extremes")
-    tables = ("tags", "fresh")
+    fields = ("tags", "new_tags", *SURVEY)
+    tables = ("tags", "new_tags")
 
     def __init__(self, view: LocalView) -> None:
-        super().__init__(view)
-        links = view.neighbor_weights.values()
-        self.tags = np.array([float(require_word(view) >> 11)])
-        self.fresh = self.tags.copy()
-        self.eccentricity = -1  # not known yet
-        lightest, heaviest = min(links, default=1.0), max(links, default=0.0)
-        self.extremes = np.array([-lightest, heaviest, -view.own_weight, -1.0])
+        super().__init__(view, {"tags": 1, "new_tags": 1, **SURVEY})
+        start_survey(self.state, view)
+
+    @property
+    def rounds(self) -> int:
+        """The rounds that have passed."""
+        return int(self.state.me.surveyed)
+
+    @property
+    def eccentricity(self) -> int:
+        """The distance of the agent farthest away, −1 until it is known."""
+        return int(self.state.me.eccentricity)
 
     @property
     def done(self) -> bool:
         """Whether 3D + 1 rounds have passed."""
-        return self.eccentricity >= 0 and self.rounds > 3 * self.diameter
+        return has_surveyed(self.state)
 
     @property
     def diameter(self) -> int:
         """The largest eccentricity heard of; D once `done`."""
-        return int(self.extremes[3])
+        return int(self.state.extremes[FARTHEST])
 
     @property
     def num_agents(self) -> int:
         """N, the number of tags heard; not before `done`."""
-        return int(self.tags.size)
+        return int(self.state.me.num_tags)
 
     @property
     def lambda_bound(self) -> float:
         """An upper bound on λ that holds for certain; not before `done`."""
-        light, heaviest, own, _ = self.extremes.tolist()
-        return guaranteed_lambda(
-            self.num_agents, self.diameter, lightest=-light, heaviest=heaviest, least_own=-own
-        )
+        return surveyed_lambda(self.state)
 
     def outgoing(self, neighbor: int) -> Vector:
         """Return the extremes and the tags that were new in the last round."""
         del neighbor  # all get the same
-        return np.concatenate([self.extremes, self.fresh])
+        out = np.zeros(HEAD + self.state.me.num_new)
+        write_survey(self.state, out)
+        return out
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         """Take in new tags and extremes; without a new tag the eccentricity is known."""
-        self._check(messages)
-        heads = (message[:HEAD] for message in messages.values())
-        self.extremes = np.maximum.reduce([self.extremes, *heads])
-        heard = {tag for message in messages.values() for tag in message[HEAD:].tolist()}
-        self.fresh = np.array(sorted(heard.difference(self.tags.tolist()) if heard else ()))
-        self.tags = np.append(self.tags, self.fresh)
-        if self.fresh.size == 0 and self.eccentricity < 0:
-            self.eccentricity = self.rounds
-            self.extremes[3] = max(self.extremes[3], self.rounds)
-        self.rounds += 1
+        check_survey(self.state, self.view, messages)
+        self.state = with_room(self.state, self.state.me.num_tags + told_tags(messages))
+        hear_survey(self.state, *self.letters(messages))
 
-    def _check(self, messages: Mapping[int, Vector]) -> None:
-        self.check_complete(messages)
-        for neighbor, message in messages.items():
-            if np.ndim(message) != 1 or np.size(message) < HEAD:
-                raise InputError(
-                    f"message from {neighbor} has shape {np.shape(message)}; a survey takes "
-                    f"{HEAD} values and new tags"
-                )
-            check_vectors({neighbor: message}, np.size(message))
-            self._check_claims(message, f"message from {neighbor}")
-        self._check_tags(messages)
+    def export_state(self) -> State:
+        """Return the fields as plain data, without room for more tags."""
+        return without_room(super().export_state())
 
-    def _check_claims(self, message: Vector, source: str) -> None:
-        farthest = self.rounds if self.eccentricity < 0 else 2 * self.eccentricity
-        if not -1.0 <= message[3] <= farthest:
-            raise InputError(
-                f"{source} tells of agents {message[3]:g} links apart; by now it is at most "
-                f"{farthest}"
-            )
-        least = (1.0 - ROUNDING) / self.view.max_agents
-        light, heavy, own = -message[0], message[1], -message[2]
-        if least > 0.0 and not least <= min(light, own) <= max(light, own, heavy) <= 1.0 + ROUNDING:
-            raise InputError(
-                f"{source} tells of weights {light:g} to {heavy:g}, and {own:g} for own values; "
-                f"they are {least:g} to 1"
-            )
-
-    def _check_tags(self, messages: Mapping[int, Vector]) -> None:
-        told = sum(message.size - HEAD for message in messages.values())
-        if self.tags.size + told <= self.view.max_agents:
-            return
-        heard = {tag for message in messages.values() for tag in message[HEAD:].tolist()}
-        known = len(heard.union(self.tags.tolist()))
-        if known > self.view.max_agents:
-            senders = ", ".join(map(str, messages))
-            raise InputError(
-                f"messages from {senders} tell of {known} agents; there are at most "
-                f"{self.view.max_agents:g}"
-            )
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        before, state = self.state, roomy(state)
+        self.state = exact_room(before, len(state.get("tags", ())))
+        try:
+            super().restore_state(state)
+        except InputError:
+            self.state = before
+            raise

@@ -60,6 +60,7 @@ class TagCount(Estimator):
         self, view: LocalView, spread: int, *, lambda_bound: float = 0.0, repetitions: int = 1
     ) -> None:
         super().__init__(view)
+        self.rounds = 0
         self.spread, self.lambda_bound = max(1, spread), lambda_bound
         drawn = words(require_word(view), np.arange(repetitions, dtype=np.uint64))
         self.tags = (drawn >> np.uint64(11)).astype(np.float64)

@@ -12,31 +12,22 @@ from coopbandits.core.index.index import (
     read_support,
     require_family,
 )
-from coopbandits.core.index.inflated import InflatedUCB
 from coopbandits.core.index.kl import KLUCB
 from coopbandits.core.index.linear import LINEAR_INDICES, LinTS, LinUCB
 from coopbandits.core.index.moss import MOSS
 from coopbandits.core.index.posterior import BetaDraw, CentredDraw, NormalDraw
-from coopbandits.core.index.quantile import UCL, BayesUCB
+from coopbandits.core.index.quantile import BayesUCB
 from coopbandits.core.index.robust import RobustUCB
 from coopbandits.core.index.top_two import TopTwo
 from coopbandits.core.index.ucb import UCB
 
-INDICES = (
-    UCB, InflatedUCB, UCL, BayesUCB, KLUCB, MOSS, NormalDraw, CentredDraw, BetaDraw, TopTwo,
-    EpsilonGreedy, Elimination, RobustUCB,
-)  # fmt: skip
-"""Every index that ships, but for those that look at features: `LINEAR_INDICES`."""
-
 __all__ = [
     "ANY_REWARDS",
     "FAMILIES",
-    "INDICES",
     "KLUCB",
     "LINEAR_INDICES",
     "MOSS",
     "UCB",
-    "UCL",
     "UNIT_REWARDS",
     "BayesUCB",
     "BetaDraw",
@@ -44,7 +35,6 @@ __all__ = [
     "Elimination",
     "EpsilonGreedy",
     "Index",
-    "InflatedUCB",
     "LinTS",
     "LinUCB",
     "NormalDraw",

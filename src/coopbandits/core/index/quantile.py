@@ -6,11 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from coopbandits.core.checks import require_number
-from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.draws import normal_quantile
 from coopbandits.core.index.index import Floats, Index, Support, family_support, require_family
-from coopbandits.core.index.inflated import require_gamma, root_log
 from coopbandits.core.index.posterior import write_betas
 from coopbandits.core.special import beta_upper_quantile
 from coopbandits.core.spelling import AUTO
@@ -39,69 +36,6 @@ def upper_quantile(tail: float) -> float:
     Tails are taken between 1e-300 and one half, so that the quantile is finite and not negative.
     """
     return -normal_quantile(min(0.5, max(1e-300, tail)))
-
-
-@dataclass(frozen=True)
-class UCL(Index):
-    r"""coop-UCL's index (Landgren, Srivastava, Leonard 2016): an inflated upper credible limit.
-
-    .. math:: m + \sqrt{v} \sqrt{(\hat n + f(t))/\hat n} \; Φ^{-1}(1 - t^{-γ})
-
-    m and v are the mean and variance of the posterior, f(t) = sqrt(ln t), t the pulls per agent.
-
-    Parameters
-    ----------
-    gamma : float
-        γ > 1, exploration.
-    prior_mean, prior_sigma : float
-        ν_0 and σ_0 of the normal prior of every arm; σ_0 = ∞ is the flat prior.
-
-    Notes
-    -----
-    *Differs from the paper*: arms are independent a priori; an arm not yet seen has index +∞ even
-    under an informative prior.
-    """
-
-    gamma: float = 1.01
-    prior_mean: float = 0.0
-    prior_sigma: float = math.inf
-    name: ClassVar[str] = "ucl"
-    random: ClassVar[bool] = False
-    prepare_reads: ClassVar[str] = "time"
-
-    def __post_init__(self) -> None:
-        """Refuse settings outside what the index is defined for."""
-        require_gamma(self.gamma)
-        require_number("prior_mean", self.prior_mean, "a finite number", -math.inf, math.inf)
-        if self.prior_sigma != math.inf:
-            accepted = "between 1e-100 and 1e100, or infinite for a flat prior"
-            require_number("prior_sigma", self.prior_sigma, accepted, 1e-100, 1e100)
-
-    def numbers(self, view: LocalView) -> tuple[float, ...]:
-        """γ, σ, 1/σ_0² and ν_0/σ_0²."""
-        precision = 1.0 / self.prior_sigma**2
-        return float(self.gamma), view.sigma, precision, precision * self.prior_mean
-
-    def scratch_size(self, num_arms: int) -> int:
-        """The quantile, and N f(t)."""
-        del num_arms
-        return 2
-
-    @staticmethod
-    def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """The quantile, and N f(t)."""
-        rounds = estimate.time / estimate.num_agents
-        scratch[0] = upper_quantile(max(1.0, rounds) ** -numbers[0])
-        scratch[1] = estimate.num_agents * root_log(rounds)
-
-    @staticmethod
-    def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Return the upper credible limit of one arm."""
-        total, count = estimate.sums[arm], estimate.counts[arm]
-        if count <= NO_INFORMATION * estimate.num_agents:
-            return math.inf
-        spread = scratch[0] * math.sqrt(1.0 + scratch[1] / count)
-        return normal_upper(total, count, numbers[2], numbers[3], numbers[1], spread)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.checks import require_count
 from coopbandits.core.index import UCB
-from coopbandits.core.policies.thompson import draw_index
+from coopbandits.core.policies.baselines import draw_index
 from coopbandits.core.policy import CentralPolicy, Parts
 from coopbandits.core.spelling import AUTO
 

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from coopbandits.core.aggregate import AGGREGATIONS, CentralTotals
+from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.errors import InputError
-from coopbandits.core.index import INDICES
 from coopbandits.core.policy import fits
-from coopbandits.core.registry import parse_aggregation, parse_index
+from coopbandits.core.registry import AGGREGATIONS, INDICES, parse_aggregation, parse_index
 from coopbandits.experiments.suite import SCENARIOS, Plan, make_plan, plays_fast
 from coopbandits.sim import Cell
 
-EVERY_AGGREGATION = tuple(part().spelling for part in (*AGGREGATIONS, CentralTotals))
+EVERY_AGGREGATION = (*(part().spelling for part in AGGREGATIONS), CentralTotals().spelling)
 """Central totals are included as a yardstick: what an index is worth with full information."""
 
 EVERY_INDEX = tuple(part().spelling for part in INDICES)

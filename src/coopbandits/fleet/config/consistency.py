@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from typing import Any
 
-from coopbandits.core.aggregate import AGGREGATIONS
+from coopbandits.core import registry
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS
 from coopbandits.core.registry import parse_policy
@@ -139,7 +139,7 @@ def _knowledge(bandit: BanditConfig, key: str) -> Iterator[str]:
 def half_life_problems(bandit: BanditConfig, seconds: float) -> Iterator[str]:
     """Refuse a policy that cannot forget by the clock, and a memory too short for gossip."""
     what = f"{bandit.where} half_life is {shown(seconds)}, but "
-    takers = [each.name for each in AGGREGATIONS if each.takes_time]
+    takers = [each.name for each in registry.AGGREGATIONS if each.takes_time]
     if not traits_of(parse_policy(bandit.policy)).takes_time:
         yield (
             f"{what}policy {bandit.policy} cannot forget by the clock; leave it out, or take a "

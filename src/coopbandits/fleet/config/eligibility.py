@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from coopbandits.core.aggregate import AGGREGATIONS
+from coopbandits.core import registry
 from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
@@ -120,7 +120,7 @@ def missing_methods(agent: object) -> list[str]:
 def require_eligible(what: str, policy: Any) -> None:
     """Refuse a policy that cannot run in a fleet, and say which can."""
     if reason := obstacle(policy):
-        carriers = [each.name for each in AGGREGATIONS if each.mode and each.checks_claims]
+        carriers = [each.name for each in registry.AGGREGATIONS if each.mode and each.checks_claims]
         raise InputError(
             f"{what} is {policy.spelling!r}, which cannot run in a fleet: {reason}; those that can "
             f"are {', '.join(eligible_names())}, any index on {', '.join(carriers)}, and your own "

@@ -16,7 +16,6 @@ from coopbandits.core.aggregate import (
     RunningConsensus,
     StagedMixing,
 )
-from coopbandits.core.aggregate.fields import Aggregation
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
@@ -34,7 +33,12 @@ from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.linear import excess as linear_excess
 from coopbandits.sim.cpu.linear import play_linear_flood
-from coopbandits.sim.cpu.staged import play_local_bonus, play_staged, play_staged_bonus
+from coopbandits.sim.cpu.staged import (
+    play_local,
+    play_local_bonus,
+    play_staged,
+    play_staged_bonus,
+)
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -43,40 +47,39 @@ stale_cache.remove(leaves.cache_folder())
 
 Kernel = Callable[[Parts, Task, range, Tick], Record]
 
-KERNELS: dict[type, Kernel] = {FloodedTotals: flood.play_flood}
-"""Aggregation → the kernel that plays any index on it; subclasses have none."""
 
-
-def play_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of an index that declares a bonus on own sums."""
-    return play_local_bonus(parts, task, runs, tick) or driver.play_fields(parts, task, runs, tick)
-
-
-SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local}
+SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
 """Faster kernels for indices that declare a bonus, without faults and where nothing is forgotten,
 where all may play all arms and nobody stops."""
 
 
+SENDS_NOTHING = (play_flooded_pulls, play_neighborhood)
+"""Kernels that make no messages, of which the driver would have to keep many."""
+
+
 def find_kernel(task: Task) -> Kernel:
     """Return the kernel that plays a task."""
-    if faster := _equivalent(task):
-        return faster
-    if driver.on_fields(task):
-        return driver.play_fields
-    kind = type(parts_of(task).aggregation)
-    return play_linear_flood if task.tables.in_context else KERNELS[kind]
+    return _equivalent(task) or driver.play_fields
 
 
 def _equivalent(task: Task) -> Kernel | None:
     """Return a kernel that plays a task as the driver does, but faster."""
-    is_apart = task.clocks is not None or task.tables.in_context or bool(task.faults)
-    if is_apart or len(task.policy.members) > 1 or driver.source_of(task.policy) is not None:
+    is_apart = task.clocks is not None or len(task.policy.members) > 1
+    if is_apart or driver.source_of(task.policy) is not None:
         return None
     parts = parts_of(task)
+    if type(parts.aggregation) is FloodedTotals:
+        return _flood(parts, task)
+    if task.tables.in_context or task.faults:
+        return None
     kind, lasts = type(parts.aggregation), not parts.aggregation.forgets
+    if getattr(parts.aggregation, "finds_out", False):
+        return None
     is_plain = lasts and task.tables.allowed is None and task.stop is None
     if is_plain and declares_bonus(parts.index) and kind in SHORTCUTS:
         return SHORTCUTS[kind]
+    if kind is LocalSums and lasts:
+        return play_local
     if kind is RunningConsensus and lasts:
         return play_consensus
     if kind is CentralTotals and getattr(parts.aggregation, "window", None) is None:
@@ -88,6 +91,27 @@ def _equivalent(task: Task) -> Kernel | None:
     return play_staged if kind is StagedMixing else None
 
 
+def _flood(parts: Parts, task: Task) -> Kernel | None:
+    """Return the kernel of a flood of totals, if it fits into memory."""
+    if not _is_logged(parts, task):
+        return None
+    if task.tables.in_context:
+        return None if linear_excess(parts, task) else play_linear_flood
+    return None if flood.excess(task) else flood.play_flood
+
+
+def _is_logged(parts: Parts, task: Task) -> bool:
+    """Return whether entries of a flood can be places in a log, and linear models be without."""
+    spec = parts.aggregation
+    is_late = any(kind.longest_delay for kind in task.faults.kinds)
+    if spec != FloodedTotals(discount=getattr(spec, "discount", 1.0)) or is_late:
+        return False
+    if not task.tables.in_context:
+        return True
+    is_plain = not (task.faults or spec.forgets or isinstance(task.problem, World))
+    return is_plain and parts.statistic.takes_context
+
+
 def parts_of(task: Task) -> Parts:
     """Return the parts of a task that is played by its parts; of a population the first's."""
     parts = driver.played_parts(driver.players(task.policy)[0])
@@ -96,67 +120,27 @@ def parts_of(task: Task) -> Parts:
 
 
 def obstacle(task: Task) -> str | None:
-    """Return what is not compiled, as words to follow "no kernel", or None if all is.
-
-    For aggregations on fields `driver.obstacle` says it. Beside these, floods of totals alone are
-    compiled, and some of their settings, faults and linear models are not.
-    """
+    """Return what is not compiled, as words to follow "no kernel", or None if all is."""
     if driver.on_fields(task):
         if missing := driver.obstacle(task):
             return missing
         uncompiled = (_uncompiled(each, task) for each in _members(task))
-        too_much = None if _equivalent(task) else driver.excess(task)
-        return too_much or next(filter(None, uncompiled), None)
+        return _excess(task) or next(filter(None, uncompiled), None)
     parts = task.policy.parts
     if parts is None:
         return ""
     if not task.policy.plays_parts:
         return " for agents that it makes itself"
-    if isinstance(parts.aggregation, Aggregation):
-        return parts.aggregation.machine_only
-    if type(parts.aggregation) not in KERNELS:
-        return f" for aggregation {parts.aggregation.spelling}"
-    if task.clocks is not None:
-        return f" for {parts.aggregation.name} on own clocks"
-    return _no_setting(parts.aggregation) or _no_flood(parts, task) or _uncompiled(parts, task)
+    return f" for aggregation {parts.aggregation.spelling}"
 
 
-def _no_setting(aggregation: object) -> str:
-    """Return a setting of a flood that is for the reference engine, in the same words."""
-    if getattr(aggregation, "window", None) is not None:
-        return " for windows of floods"
-    if getattr(aggregation, "lazy", 0.0):
-        return " for lazy floods"
-    if getattr(aggregation, "spread", None) is not None:
-        return " for floods that are pooled in part"
-    return ""
-
-
-def _no_flood(parts: Parts, task: Task) -> str:
-    """Return what a flood meets with that is for the reference engine, in the same words."""
-    late = any(kind.longest_delay for kind in task.faults.kinds)
-    if task.faults and (late or task.tables.in_context):
-        return f" for {parts.aggregation.name} under faults {task.faults.spelling}"
-    if task.tables.in_context:
-        return _no_linear_flood(parts, task)
-    if parts.statistic.registers(task.problem.num_arms).layout is None:
-        return f" for statistic {parts.statistic.spelling}"
-    return flood.excess(task) or ""
-
-
-def _no_linear_flood(parts: Parts, task: Task) -> str:
-    """Return the same for rewards that depend on features."""
-    if not parts.statistic.takes_context or not is_ours(parts.index):
-        return f" of index {parts.index.spelling} for rewards that depend on features"
-    if parts.aggregation.forgets:
-        return " for floods of linear models that forget"
-    # A world of one group and one segment is alike everywhere, but has other coefficients than the
-    # problem that it is made of, and the kernel asks the problem.
-    if isinstance(task.problem, World) or not task.tables.is_everywhere_alike:
-        return " for floods of linear models in worlds"
-    if linear_excess(parts, task):
-        return f" for floods of linear models among {task.network.num_agents} agents"
-    return ""
+def _excess(task: Task) -> str | None:
+    """Return a phrase on how much memory a run takes, or None if it fits."""
+    found = None if _equivalent(task) else driver.excess(task)
+    parts = parts_of(task)
+    if found and not task.tables.in_context and task.clocks is None and _is_logged(parts, task):
+        return flood.excess(task)  # of which more agents fit
+    return found
 
 
 def _members(task: Task) -> list[Parts]:
@@ -224,15 +208,13 @@ class CPUEngine:
 
     def run_bytes(self, task: Task) -> int:
         """Return the bytes of one run: registers, the log of a flood, tables of shuffled arms."""
+        if (kernel := _equivalent(task)) is None:
+            return driver.run_bytes(task)
         table = task.tables.rows.nbytes if task.shuffle_arms else 0
         of_agents = task.network.num_agents * task.problem.num_arms * 100 + table
-        if driver.on_fields(task):
-            sends_nothing = _equivalent(task) in (play_flooded_pulls, play_neighborhood)
-            return of_agents if sends_nothing else driver.run_bytes(task)
-        if task.tables.in_context:
-            size = parts_of(task).registers(task.problem.num_arms, task.num_features).size
-            return 8 * size * (task.network.num_agents**2 + task.network.num_edges)
-        return of_agents + flood.bytes_of_a_run(task)
+        if kernel is flood.play_flood:
+            return of_agents + flood.bytes_of_a_run(task)
+        return of_agents if kernel in SENDS_NOTHING else driver.run_bytes(task)
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
         """Use this many threads, and announce compilations."""

@@ -74,6 +74,7 @@ def _use_leaf(function: Any, leaf: Any) -> None:
         2: lambda a, b: lambda a, b: leaf(a, b),
         3: lambda a, b, c: lambda a, b, c: leaf(a, b, c),
         4: lambda a, b, c, d: lambda a, b, c, d: leaf(a, b, c, d),
+        5: lambda a, b, c, d, e: lambda a, b, c, d, e: leaf(a, b, c, d, e),
         6: lambda a, b, c, d, e, f: lambda a, b, c, d, e, f: leaf(a, b, c, d, e, f),
     }[function.__code__.co_argcount]
     overload(function, strict=False)(body)

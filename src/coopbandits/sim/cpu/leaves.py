@@ -192,6 +192,15 @@ def square_place(num_arms: int, squares: int, arm: int) -> int:
     return 2 * num_arms + (arm if squares > 1 else 0)
 
 
+@inner(fastmath={"reassoc"}, forceinline=True)
+def sum_of(row: Any, first: int, size: int) -> float:
+    """Return the sum of so many numbers of a row, in any order: each would wait for the last."""
+    found = 0.0
+    for w in range(np.uintp(first), np.uintp(first + size)):
+        found += row[w]
+    return found
+
+
 @kernel
 def best_arm(values: Vector) -> int:
     """Return the lowest arm within rounding of the largest value; see `core.choice.best_arm`."""
@@ -274,6 +283,9 @@ def _loops() -> dict[Any, Any]:
             gap //= 2
 
     def total_at(row: Any, places: Any) -> Any:
+        size = places.size
+        if size > 0 and places[size - 1] - places[0] == size - 1:  # they ascend: none is left out
+            return sum_of(row, places[0], size)
         one, two, three, four = 0.0, 0.0, 0.0, 0.0  # one sum would wait for every addition
         whole = places.size - places.size % 4
         for k in range(0, whole, 4):
@@ -297,9 +309,70 @@ def _loops() -> dict[Any, Any]:
             found += row[w]
         return found
 
+    def find(row: Any, value: Any, near: Any) -> Any:
+        at = near if near < row.size and row[near] <= value else 0
+        while at < row.size and row[at] < value:
+            at += 1
+        return at
+
+    def find_above(places: Any, row: Any, limit: Any, others: Any, besides: Any) -> Any:
+        found = 0
+        for w in range(row.size):
+            if row[w] > limit and others[w] != besides:
+                places[found] = w
+                found += 1
+        return found
+
+    def gather(row: Any, table: Any, places: Any) -> None:
+        width = table.shape[1]
+        for e in range(places.size):
+            place, start = places[e], e * width
+            for w in range(width):
+                row[start + w] = table[place, w]
+
+    def open_row(table: Any, at: Any, used: Any) -> None:
+        for place in range(used, at, -1):
+            for w in range(table.shape[1]):
+                table[place, w] = table[place - 1, w]
+
+    def add_rows(row: Any, table: Any) -> None:
+        for w in range(row.size):
+            row[w] = 0.0
+        for e in range(table.shape[0]):
+            for w in range(row.size):
+                row[w] += table[e, w]
+
+    def add_weighted(row: Any, table: Any, weights: Any) -> None:
+        for w in range(row.size):
+            row[w] = 0.0
+        for e in range(table.shape[0]):
+            for w in range(row.size):
+                row[w] += weights[e] * table[e, w]
+
+    def dot(row: Any, other: Any) -> Any:
+        found = 0.0
+        for w in range(row.size):
+            found += row[w] * other[w]
+        return found
+
+    def cut(row: Any, least: Any) -> None:
+        for w in range(row.size):
+            row[w] = max(row[w], least)
+
+    def raise_to(row: Any, base: Any) -> None:
+        for w in range(row.size):
+            row[w] = base ** row[w]
+
+    def largest(row: Any) -> Any:
+        found = row[0]
+        for w in range(1, row.size):
+            found = max(found, row[w])
+        return found
+
     loops = (
         copy, fill, add, add_up, subtract, add_scaled, add_difference, set_scaled, scale, multiply,
-        lower, lift, sort, total_at, is_below, total,
+        lower, lift, sort, total_at, is_below, total, find, find_above, gather, open_row,
+        add_rows, add_weighted, dot, cut, raise_to, largest,
     )  # fmt: skip
     return {getattr(rows, loop.__name__): inner(loop, forceinline=True) for loop in loops}
 

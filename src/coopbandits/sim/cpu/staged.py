@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +36,9 @@ SEVERAL_PULLS = 20_000_000
 SPAN_PULLS = 2_000_000
 """Pulls of one run played between two reports of progress, where a stage never ends."""
 
+ALONE = Reading(own_pulls=True, weight=1.0, least=NO_INFORMATION, num_agents=1.0)
+"""How agents read their own sums."""
+
 
 def play_staged(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     """Play some runs of any index on staged mixing."""
@@ -53,27 +57,45 @@ def play_staged_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
     return BonusStages(stages.state, explorations).play()
 
 
-def play_local_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Record | None:
-    """Play some runs of an index s/n + √(a/n) on own sums: one stage that never ends.
+def play_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play some runs of any index on own sums: one stage that never ends."""
+    state = Runs(parts, task, runs, tick)
+    choosing, settled, spare = state.rule(), np.zeros(state.shape), np.empty(state.shape)
+    for done, rounds in _spans_alone(task):
+        times, ones = np.maximum(2.0, np.arange(done, done + rounds)), np.ones(rounds)
+        play_alone(
+            state.world, span(task, done, rounds), state.tally, settled, state.fresh, 1.0, times,
+            ALONE, *choosing, state.memory, ones, ones, state.made,
+        )  # fmt: skip
+        state.played(rounds)
+        if state.done < task.horizon:
+            spare = state.take_fresh(spare)
+            settled += spare
+    return state.finish()
 
-    None if the index turns out to be another one.
-    """
+
+def play_local_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
+    """Play the same of an index s/n + √(a/n)."""
     state = Runs(parts, task, runs, tick)
     times = np.maximum(2.0, np.arange(float(task.horizon)))
     explorations = state.explorations(times, 1.0, task.horizon)
     if explorations is None:
-        return None
+        return play_local(parts, task, runs, tick)
     play_each_arm(state)
-    reading = Reading(own_pulls=True, weight=1.0, least=NO_INFORMATION, num_agents=1.0)
-    most = max(1, SPAN_PULLS // task.network.num_agents)
-    while (done := state.done) < task.horizon:
-        rounds = min(most, task.horizon - done)
+    for done, rounds in _spans_alone(task, state.done):
         play_bonus(
             state.world, span(task, done, rounds), state.tally, state.fresh, state.fresh,
-            1.0, False, explorations[done : done + rounds], reading,
+            1.0, False, explorations[done : done + rounds], ALONE,
         )  # fmt: skip
         state.played(rounds)
     return state.finish()
+
+
+def _spans_alone(task: Task, first: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield where spans begin, and their rounds."""
+    most = max(1, SPAN_PULLS // task.network.num_agents)
+    for done in range(first, task.horizon, most):
+        yield done, min(most, task.horizon - done)
 
 
 def play_each_arm(state: Runs) -> None:

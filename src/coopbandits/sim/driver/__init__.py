@@ -147,12 +147,18 @@ class Driver:
             if task.tables.in_context:
                 room = self.rule.scratch
                 self.scene = make_scene(task, runs, registers, self.state.record, room)
-        if task.policy.central:  # a controller has no links
-            table = LinkTable(np.zeros(2, dtype=np.int64), table.senders[:0], table.reverse[:0])
+        self.turn = -1
+        if task.policy.central:  # a controller has no links, but places for what it says was sent
+            lines = getattr(spec, "lines", 0) * task.network.num_agents
+            places = np.arange(lines)
+            table = LinkTable(np.array([0, lines]), np.zeros_like(places), places)
+            if lines:
+                names = [name for name, _ in form_of(policy, task).layout.numbers]
+                self.turn = names.index("agent")
         self.agents = [Agents(task, run, table, registers.size) for run in runs]
         form = form_of(policy, task)
         self.step = compiled_step(spec, form.layout, form.decay, source_of(policy))
-        self.reading = Reading(spec.least_time, spec.clips, not is_ours(spec))
+        self.reading = Reading(spec.least_time, spec.clips, not is_ours(spec) or spec.finds_out)
         self.counts = np.zeros((len(runs), task.rounds.size, COUNTS), dtype=np.int64)
         self.fresh = np.zeros((len(runs), 0, registers.size))
         if task.keep and isinstance(self.state, Runs) and self.scene is None:
@@ -213,10 +219,10 @@ class Driver:
 
     def _play_central(self, row: int, rounds: int) -> None:
         """Play a span of one run by a controller, to which it is alike who has lost a memory."""
-        late = len(self.agents[row].state(0).history)
-        *given, _ = self._given(row, self.state.done, rounds)
+        delay = len(getattr(self.agents[row].state(0), "history", ())) - 1
+        given = self._given(row, self.state.done, rounds)
         acts = self.faults.acts[row]
-        played = play_central(*given, late - 1, acts, self.reading, self.scene, row)
+        played = play_central(*given, delay, self.turn, acts, self.reading, self.scene, row)
         if played < rounds:
             self.failed[row] = self.state.done + played + 1
 

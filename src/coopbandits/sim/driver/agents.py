@@ -29,19 +29,22 @@ WORD = 8
 """Bytes of a number."""
 
 MOST_BYTES = 2_000_000_000
-"""Messages of one run take at most this much memory."""
+"""What agents remember, and messages, take at most this much memory in one run."""
 
 
 class Memory(NamedTuple):
     """State of all agents of one run, and what their functions read and write.
 
     Single numbers are bytes in `me`: as records, the driver would be compiled for every layout.
+    `rows` (link) is where in the box a message that is the same for all neighbours stands: in one
+    row per sender if it arrives in its round, else in the link's.
     """
 
     me: Any
     block: Any
     indptr: Any
     reverse: Any
+    rows: Any
     sizes: Any
     box: Any
     lengths: Any
@@ -94,9 +97,12 @@ def aggregation_of(policy: AnyPolicy) -> Aggregation | None:
     Of a controller it is what that remembers.
     """
     parts = played_parts(policy)
-    spec = parts.aggregation if parts is not None else None
-    spec = spec.memory if isinstance(spec, CentralAggregation) else spec
-    return spec if isinstance(spec, Aggregation) and not spec.machine_only else None
+    if parts is None:
+        return None
+    spec = parts.aggregation
+    if isinstance(spec, CentralAggregation):
+        return spec.memory(parts.index)
+    return spec if isinstance(spec, Aggregation) else None
 
 
 def form_of(policy: AnyPolicy, task: Task) -> Form:
@@ -105,8 +111,9 @@ def form_of(policy: AnyPolicy, task: Task) -> Form:
     assert spec is not None  # noqa: S101  the driver plays no others
     registers = registers_of(policy, task)
     fading = spec.decaying(registers)  # may have registers of its own
-    told = task.network.num_agents if "num_agents" in policy.needs else 0
-    sizes = sizes_of(fading, 1, told)
+    is_told = policy.central or "num_agents" in policy.needs or spec.finds_out
+    told = task.network.num_agents if is_told else 0
+    sizes = sizes_of(fading, 1, told, room=task.network.num_agents)
     layout = spec.layout(sizes, fading.decay)
     if source := source_of(policy):
         numbers, arrays = source.layout(task.problem.num_arms)
@@ -142,25 +149,26 @@ def run_bytes(task: Task) -> int:
         of_agent += width
     if task.tables.in_context:
         of_agent += task.problem.num_arms * (task.problem.num_features + 2)
+    of_inbox = most * int(task.network.degrees.max(initial=0))
     table = task.tables.rows.nbytes + task.tables.costs.nbytes if task.shuffle_arms else 0
     of_agents = agents * of_agent + holders * of_holder
-    return WORD * (of_agents + 2 * task.network.num_edges * of_link) + table
+    return WORD * (of_agents + of_inbox + 2 * task.network.num_edges * of_link) + table
 
 
 def excess(task: Task) -> str | None:
-    """Return a phrase on how much the messages of a run take, or None if they fit.
+    """Return a phrase on how much memory a run takes, or None if it fits.
 
-    Only messages that grow with the number of agents may be too many.
+    Only where messages grow with the number of agents, and what agents remember of each other, it
+    may be too much.
     """
     policy = players(task.policy)[0]
-    spec, most = aggregation_of(policy), form_of(policy, task).most
-    held = 2 * task.network.num_edges * (1 + late_slots(task)) + task.network.num_agents
-    if spec is None or not spec.grows or WORD * most * held <= MOST_BYTES:
+    spec, needed = aggregation_of(policy), run_bytes(task)
+    if spec is None or not spec.grows or needed <= MOST_BYTES:
         return None
     return (
         f" for {task.network.num_agents} agents with {task.network.num_edges} links, since a run "
-        f"would take {WORD * most * held / 1e9:.3g} GB for messages of up to {most} values, more "
-        f"than {MOST_BYTES / 1e9:.3g} GB"
+        f"would take {needed / 1e9:.3g} GB for what they remember and messages of up to "
+        f"{form_of(policy, task).most} values, more than {MOST_BYTES / 1e9:.3g} GB"
     )
 
 
@@ -171,7 +179,10 @@ class Agents:
         pulling = task.network.num_agents
         policies = [task.policy.played_by(i) for i in range(pulling)]
         if task.policy.central:
-            policies, self.views = [task.policy], [central_view(task.problem.num_arms, task.sigma)]
+            policies, self.views = (
+                [task.policy],
+                [central_view(task.problem.num_arms, task.sigma, pulling)],
+            )
         else:
             self.views = [
                 told_view(view, policy.needs)
@@ -189,11 +200,14 @@ class Agents:
             (links if field.per_link else agents) * int(np.prod(field.shape, dtype=np.int64))
             for field in self.layout.arrays
         ]
+        arrives = task.clocks is None and late_slots(task) == 0
+        rows = table.indptr[table.senders] if arrives else np.arange(links)
+        most_links = int(np.diff(table.indptr).max(initial=0))
         me = np.zeros(agents, dtype=numbers_type(self.layout))
         self.memory = Memory(
-            me.view(np.uint8), np.zeros(sum(lengths)), table.indptr, table.reverse, given,
-            np.zeros((links, most)), np.zeros(links, dtype=np.int64), np.zeros((agents, width)),
-            np.zeros((agents, width)), np.zeros((pulling, width)),
+            me.view(np.uint8), np.zeros(sum(lengths)), table.indptr, table.reverse, rows, given,
+            np.zeros((links + most_links, most)), np.zeros(links, dtype=np.int64),
+            np.zeros((agents, width)), np.zeros((agents, width)), np.zeros((pulling, width)),
             np.zeros(pulling, dtype=np.int64),
         )  # fmt: skip
         self.numbers = me.view(np.recarray)
@@ -201,8 +215,8 @@ class Agents:
         for field, length in zip(self.layout.arrays, lengths, strict=True):
             array = self.memory.block[at : at + length]
             array = array.view(np.int64) if field.whole else array
-            rows = links if field.per_link else agents
-            self.arrays.append(array.reshape((rows, *field.shape)))
+            holders = links if field.per_link else agents
+            self.arrays.append(array.reshape((holders, *field.shape)))
             at += length
         self.kind = state_class(tuple(field.name for field in self.layout.arrays))
         self.task, self.run, self.lost_memories = task, run, [0] * agents

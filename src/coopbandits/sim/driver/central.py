@@ -1,40 +1,52 @@
 """One controller, compiled: all agents of a run choose by its totals, and tell it what they pulled.
 
 What it remembers are the fields of one agent. Where it sees whole rounds alone, all agents of a
-round choose at once; else each sees what those before it have pulled.
+round choose at once; else each sees what those before it have pulled. One that serves agents which
+are apart is told whose turn it is, and writes the sizes of messages in the place of their lengths.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 from coopbandits.core.aggregate.fields import COUNTED
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, FACTOR, TIME
 from coopbandits.sim.cpu.compiling import inner
+from coopbandits.sim.cpu.leaves import word_at
 from coopbandits.sim.driver.pulls import complete, end_recorded, look_around, make_room, pay
+from coopbandits.sim.driver.rounds import DELIVERED, SENT, VALUES
 from coopbandits.sim.driver.steps import ESTIMATE, OBSERVE, RECEIVE
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def play_central(
     step: Any, choice: Any, state: Any, world: Any, span: Any, tally: Any, fresh: Any, rule: Any,
-    numbers: Any, memory: Any, delay: int, acts: Any, reading: Any, scene: Any, run: int,
+    numbers: Any, memory: Any, counts: Any, delay: int, turn: int, acts: Any, reading: Any,
+    scene: Any, run: int,
 ) -> int:  # fmt: skip
     """Play a span of rounds of one run; return how many, fewer where a function failed.
 
-    `delay` is by how many rounds totals are late, −1 where every pull is seen at once.
+    `delay` is by how many rounds totals are late, −1 where every pull is seen at once; `turn` is
+    the place of `s.me.agent` among the numbers, before `s.me.word`, −1 if it makes no difference.
     """
     num_agents, at = state.pulls.shape[0], 0
+    me = state.me.view(np.int64)
     room = make_room(num_agents, state.totals.shape[1], rule, scene)
     for r in range(span.rounds):
         done, slot = span.first + r, span.slot + at
         acting = acts[r] if acts.shape[0] > 0 else room.everybody
-        agent = 0
+        agent, is_first = 0, True
         while agent < num_agents:
             stop = agent + 1 if delay < 0 else num_agents
             if acting[agent] > 0 or delay >= 0:
+                if turn >= 0:
+                    me[turn] = agent
+                    if is_first:
+                        me[turn + 1] = np.int64(word_at(world.decision_keys[agent], done))
+                    is_first = False
                 if not _see(step, state, rule, reading, room, scene):
                     return r
                 _choose(
@@ -52,6 +64,12 @@ def play_central(
         at = end_recorded(world, tally, span, scene, run, at, slot, r)
         if _step(step, RECEIVE, state, room, 0) != 1:
             return r
+        for line in range(state.lengths.size):
+            if state.lengths[line] > 0:
+                counts[slot, VALUES] += state.lengths[line]
+                counts[slot, SENT] += 1
+                counts[slot, DELIVERED] += 1
+                state.lengths[line] = 0
     return int(span.rounds)
 
 
@@ -60,7 +78,8 @@ def _step(step: Any, phase: int, state: Any, room: Any, agent: int) -> int:
     """Let the controller's functions work, on an agent's pull."""
     done: int = step(
         phase, state.me.ctypes, state.block.ctypes, state.block.size, state.indptr.ctypes,
-        state.reverse.ctypes, state.sizes.ctypes, state.box.ctypes, state.lengths.ctypes,
+        state.reverse.ctypes, state.rows.ctypes, state.sizes.ctypes, state.box.ctypes,
+        state.lengths.ctypes,
         state.totals.ctypes, state.certain.ctypes, room.contexts.ctypes,
         state.pulls[agent : agent + 1].ctypes, room.everybody.ctypes, 0, 1,
     )  # fmt: skip

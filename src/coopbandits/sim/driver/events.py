@@ -124,7 +124,7 @@ def make_tapes(task: Task, run: int, senders: Any, overtakes: Any) -> Tapes:
 
 def make_events(task: Task, memory: Memory, tapes: Tapes) -> Events:
     """Return the events with which a run begins: the first unit of time, and all clocks' first."""
-    agents, (links, most) = task.network.num_agents, memory.box.shape
+    agents, links, most = task.network.num_agents, memory.lengths.size, memory.box.shape[1]
     letters = _letters(2 * links, most)
     room = _queue_size(agents, 2 * links)
     events = Events(
@@ -294,7 +294,8 @@ def play_events(
 def _step(step: Any, phase: int, state: Any, room: Any, agent: int) -> int:
     done: int = step(
         phase, state.me.ctypes, state.block.ctypes, state.block.size, state.indptr.ctypes,
-        state.reverse.ctypes, state.sizes.ctypes, state.box.ctypes, state.lengths.ctypes,
+        state.reverse.ctypes, state.rows.ctypes, state.sizes.ctypes, state.box.ctypes,
+        state.lengths.ctypes,
         state.totals.ctypes, state.certain.ctypes, room.contexts.ctypes, state.pulls.ctypes,
         room.everybody.ctypes, agent, agent + 1,
     )  # fmt: skip

@@ -20,6 +20,7 @@ from coopbandits.sim.cpu.leaves import (
     reward_from_variate,
     segment_of,
     square_place,
+    sum_of,
     variate,
     word_at,
 )
@@ -78,7 +79,8 @@ def choose(
         contexts[agent, AGENTS], contexts[agent, AHEAD] = 1.0, 1.0
     ok = step(
         ESTIMATE, state.me.ctypes, state.block.ctypes, state.block.size, state.indptr.ctypes,
-        state.reverse.ctypes, state.sizes.ctypes, state.box.ctypes, state.lengths.ctypes,
+        state.reverse.ctypes, state.rows.ctypes, state.sizes.ctypes, state.box.ctypes,
+        state.lengths.ctypes,
         totals.ctypes, certain.ctypes, contexts.ctypes, state.pulls.ctypes, room.everybody.ctypes,
         first, last,
     )  # fmt: skip
@@ -123,8 +125,7 @@ def complete(
         if contexts[agent, TIME] < 0.0:
             counted = 0.0
             if models == 0:
-                for k in range(num_arms):
-                    counted += totals[agent, num_arms + k]
+                counted = sum_of(totals[agent], num_arms, num_arms)
             else:
                 for model in range(1, models + 1):
                     counted += totals[agent, model * (width // models) - 1]

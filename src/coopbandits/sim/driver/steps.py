@@ -33,13 +33,14 @@ MOST_SIZES = 64
 _WHOLE = types.int64
 _FLOATS, _WHOLES = types.CPointer(types.float64), types.CPointer(types.int64)
 SIGNATURE = _WHOLE(
-    _WHOLE, types.voidptr, _FLOATS, _WHOLE, _WHOLES, _WHOLES, _WHOLES, _FLOATS, _WHOLES,
+    _WHOLE, types.voidptr, _FLOATS, _WHOLE, _WHOLES, _WHOLES, _WHOLES, _WHOLES, _FLOATS, _WHOLES,
     _FLOATS, _FLOATS, _FLOATS, _FLOATS, types.CPointer(types.uint8), _WHOLE, _WHOLE,
 )  # fmt: skip
 
 NUMBERS: Any = None
 observe: Any = None
 tell: Any = None
+inbox_of: Any = None
 receive: Any = None
 estimate: Any = None
 prepare: Any = None
@@ -55,7 +56,7 @@ def _form(key: str) -> Any:
 
     def step(
         phase: int, me_at: Any, block_at: Any, block_size: int, indptr_at: Any, reverse_at: Any,
-        sizes_at: Any, box_at: Any, lengths_at: Any, totals_at: Any, certain_at: Any,
+        rows_at: Any, sizes_at: Any, box_at: Any, lengths_at: Any, totals_at: Any, certain_at: Any,
         contexts_at: Any, pulls_at: Any, acts_at: Any, start: int, end: int,
     ) -> int:  # fmt: skip
         if len(key) == 0:
@@ -65,8 +66,9 @@ def _form(key: str) -> Any:
         indptr = carray(indptr_at, agents + 1)
         links = indptr[agents]
         me = carray(me_at, agents, NUMBERS)
-        box, lengths = carray(box_at, (links, most)), carray(lengths_at, links)
-        reverse = carray(reverse_at, links)
+        # The rows behind those of links are an inbox, for as many as an agent has.
+        box, lengths = carray(box_at, (2 * links, most)), carray(lengths_at, links)
+        reverse, rows = carray(reverse_at, links), carray(rows_at, links)
         totals, certain = carray(totals_at, (agents, width)), carray(certain_at, (agents, width))
         contexts, pulls = carray(contexts_at, (agents, 4)), carray(pulls_at, (agents, width))
         acts = carray(acts_at, agents)
@@ -86,39 +88,43 @@ def _form(key: str) -> Any:
                         return 0
             elif phase == MESSAGE:
                 s = state_of(me[agent], arrays, agent, first, stop)
-                if not (prepare(s) and tell(s, reverse[first:stop], box, lengths)):
+                if not (prepare(s) and tell(s, reverse[first:stop], rows, box, lengths)):
                     return 0
             else:
                 s = state_of(me[agent], arrays, agent, first, stop)
-                if not receive(s, box[first:stop], lengths[first:stop]):
+                inbox = inbox_of(box, first, stop, links, rows, lengths)
+                if not receive(s, inbox, lengths[first:stop]):
                     return 0
         return 1
 
     return step
 
 
-def _telling(message: Any, *, alike: bool, allocates: bool) -> Any:
+def _telling(message: Any, cut: Any, *, alike: bool, allocates: bool) -> Any:
     """Return a function that writes an agent's messages; it returns whether all have a length.
 
-    Where all are `alike`, one is written and copied. In a function of its own no references to
-    parts of arrays are counted.
+    Where all are `alike`, but for where they end, one is written; it is copied if links have `rows`
+    of their own. In a function of its own no references to parts of arrays are counted.
     """
 
-    def tell_all(s: Any, ends: Any, box: Any, lengths: Any) -> bool:
+    def tell_all(s: Any, ends: Any, rows: Any, box: Any, lengths: Any) -> bool:
         if ends.size == 0:
             return True
-        row = ends[0]
+        row = rows[ends[0]]
         length = message(s, 0, box[row])
         if length < 0 or length > box.shape[1]:
             return False
-        lengths[row] = length
-        for link in range(1, ends.size):
-            lengths[ends[link]] = length
-            for w in range(length):
-                box[ends[link], w] = box[row, w]
+        for link in range(ends.size):
+            end = ends[link]
+            lengths[end] = min(length, cut(s, link, length)) if length > 0 else 0
+            if lengths[end] < 0:
+                return False
+            if rows[end] != row:
+                for w in range(lengths[end]):
+                    box[rows[end], w] = box[row, w]
         return True
 
-    def tell(s: Any, ends: Any, box: Any, lengths: Any) -> bool:
+    def tell(s: Any, ends: Any, rows: Any, box: Any, lengths: Any) -> bool:  # noqa: ARG001
         for link in range(ends.size):
             lengths[ends[link]] = message(s, link, box[ends[link]])
             if lengths[ends[link]] < 0 or lengths[ends[link]] > box.shape[1]:
@@ -126,6 +132,28 @@ def _telling(message: Any, *, alike: bool, allocates: bool) -> Any:
         return True
 
     return inner(tell_all if alike else tell, forceinline=True, allocates=allocates)
+
+
+def _inbox(*, alike: bool) -> Any:
+    """Return a function that returns what an agent is told, one row per link.
+
+    Messages that are `alike` are read where their senders wrote them, so they are copied here, to
+    where all agents read theirs: it stays in the fastest memory.
+    """
+
+    def gathered(box: Any, first: int, stop: int, links: int, rows: Any, lengths: Any) -> Any:
+        for link in range(first, stop):
+            row, place = rows[link], links + link - first
+            for w in range(lengths[link]):
+                box[place, w] = box[row, w]
+        return box[links : links + stop - first]
+
+    def own_rows(  # the arguments are those of the other form
+        box: Any, first: int, stop: int, links: int, rows: Any, lengths: Any,  # noqa: ARG001
+    ) -> Any:  # fmt: skip
+        return box[first:stop]
+
+    return njit(gathered if alike else own_rows, inline="always")
 
 
 def _guarded(name: str, function: Any) -> Any:
@@ -165,7 +193,8 @@ def _guarded(name: str, function: Any) -> Any:
         except Exception:
             return -1
 
-    forms = {"prepare": one, "observe": two, "receive": three, "estimate": four, "message": length}
+    forms = {"prepare": one, "observe": two, "receive": three, "estimate": four}
+    forms |= {"message": length, "cut": length}
     return alone(forms[name], forceinline=True)
 
 
@@ -189,7 +218,7 @@ def _succeeding(name: str, function: Any) -> Any:
         return True
 
     forms = {"prepare": one, "observe": two, "receive": three, "estimate": four}
-    return function if name == "message" else alone(forms[name], forceinline=True)
+    return function if name in ("message", "cut") else alone(forms[name], forceinline=True)
 
 
 def _pouring(source: Source | None) -> Any:
@@ -243,11 +272,25 @@ def compiled_step(
 
     `decay` is what registers count after one more round, and `source` what rewards pass.
     """
-    functions = spec.functions(decay)
+    plain = spec.plain_functions()
+    # Behind what is cut there is no place for a stamp.
+    alike = tells_all(plain["message"]) and (decay == 1.0 or plain["cut"] is Aggregation.cut)
+    functions = spec.functions(decay, **({"cut": Aggregation.cut} if alike else {}))
+    functions["cut"] = plain["cut"]
     text, numbers = _sources(layout), numbers_type(layout)
-    alike = tells_all(spec.plain_functions()["message"])
     poured = source and (_pouring.__code__, type(source).drawn)
-    key = digest((_form, _telling.__code__, functions, text, repr(numbers), layout.names, poured))
+    key = digest(
+        (
+            _form,
+            _telling.__code__,
+            _inbox.__code__,
+            functions,
+            text,
+            repr(numbers),
+            layout.names,
+            poured,
+        )
+    )
     if key not in _steps:
         state = state_class(tuple(field.name for field in layout.arrays))
         made: dict[str, Any] = {"np": np, "State": state}
@@ -255,7 +298,9 @@ def compiled_step(
         guard = _succeeding if is_ours(spec) else _guarded
         scope = {name: guard(name, compiled_function(each)) for name, each in functions.items()}
         scope["pour"] = _pouring(source)
-        scope["tell"] = _telling(scope.pop("message"), alike=alike, allocates=not is_ours(spec))
+        told = scope.pop("message"), scope.pop("cut")
+        scope["tell"] = _telling(*told, alike=alike, allocates=not is_ours(spec))
+        scope["inbox_of"] = _inbox(alike=alike)
         scope |= {name: njit(made[name], inline="always") for name in ("arrays_of", "state_of")}
         form = _form(key)
         step = FunctionType(

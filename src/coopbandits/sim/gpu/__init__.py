@@ -53,6 +53,8 @@ def obstacle(task: Task) -> str | None:
         return missing
     if task.clocks is not None:
         return " on own clocks"
+    if getattr(cpu.parts_of(task).aggregation, "finds_out", False):
+        return " for agents that find out what they are not told"
     if driver.source_of(task.policy) is not None:
         return " for rewards from a source"
     if len(task.policy.members) > 1:

@@ -1,5 +1,8 @@
 """DPE2: one leader explores by its own pulls, and all others play what it last called best.
 
+Wang, Proutiere, Ariu, Jedra and Russo, "Optimal algorithms for multiplayer multi-armed bandits",
+AISTATS 2020.
+
 Every agent draws a tag; the smallest one leads. Until an agent hears of a smaller tag than its own
 it leads itself. A leader's word is (tag, stamp, arm): of two words the one with the smaller tag
 counts, of one leader's the one with the larger stamp. A message is a word and whether the sender

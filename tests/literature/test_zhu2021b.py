@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import (
-    CooperativeAgent,
-    FedUCB,
-    GossipUCB,
-    IndependentUCB,
-    InputError,
-    Policy,
-    TrackedMeans,
-)
+from coopbandits.core import CooperativeAgent, IndependentUCB, InputError, Policy, TrackedMeans
 from coopbandits.core.aggregate.tracked_means import TrackedMeansMachine
+from coopbandits.literature import FedUCB, GossipUCB
 
-from ..fleet import GRAPHS, drive, gossip_matrix, machine, make_agents, one_view, rewards_tape
+from ..core.fleet import GRAPHS, drive, gossip_matrix, machine, make_agents, one_view, rewards_tape
 
 N, K, ROUNDS = 6, 3, 100
 COMPLETE = gossip_matrix(GRAPHS["complete-6"])

@@ -1,4 +1,8 @@
-"""Dec_UCB and Dec_KL-UCB: own confidence about means that are tracked together."""
+"""Dec_UCB and Dec_KL-UCB: own confidence about means that are tracked together.
+
+Zhu and Liu, "Decentralized multi-armed bandit can outperform classic upper confidence bound", 2021,
+2023. What is tracked, and how, is `TrackedMeans`, which `zhu2021b` plays on as well.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Exp3-Coop: exponential weights on losses that neighbours report, against an adversary.
 
+Cesa-Bianchi, Gentile, Mansour and Minora, "Delay and cooperation in nonstochastic bandits", COLT
+2016.
+
 Rewards need not come from any distribution; all agents meet the same ones in a round. A message is
 a list of items (agent, round, arm, loss, K probabilities), passed on up to d hops. What was played
 in round t − d within d hops is known to all there when round t ends, and counts then: an arm's loss

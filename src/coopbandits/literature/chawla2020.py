@@ -1,5 +1,8 @@
 """GosInE: agents tell each other arms, never rewards, and play few of them.
 
+Chawla, Sankararaman, Ganesh and Shakkottai, "The gossiping insert-eliminate algorithm for
+multi-agent bandits", AISTATS 2020.
+
 Every agent holds its *sticky* arms for ever, and two more, one on trial. At the end of every phase
 it keeps the better one of the two, and takes the arm that a random neighbour likes best in the
 place of the other. A message is one value, the number of an arm.

@@ -1,5 +1,7 @@
 """GSE, gossip successive elimination: arms are ruled out by means that all agents track together.
 
+By Liu, Qiu, Yang and Xu, 2025.
+
 Agents may earn differently from an arm; the one with the largest mean over all of them is sought.
 With x the own means, z ← z + Σ_j (z_j − z)/N + x(new) − x(old) in every round, over the neighbours
 that were heard: since each change is the other's loss, Σ z = Σ x over all agents always, provided

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from coopbandits.core import CooperativeAgent, CoopSE
+from coopbandits.core import CooperativeAgent
+from coopbandits.literature import CoopSE
 
-from ..fleet import (
+from ..core.fleet import (
     GRAPHS,
     decision_words,
     drive,

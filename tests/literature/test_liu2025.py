@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 
-from coopbandits.core import GSE, InputError
+from coopbandits.core import InputError
 from coopbandits.core.aggregate.flags import flag_values, has_flag, write_flags
+from coopbandits.literature import GSE
 
-from ..fleet import (
-    GRAPHS,
+from ..core.fleet import (
     changed,
     exchange,
     fields,
-    gossip_matrix,
     make_agent,
     one_view,
     rewards_tape,
+    team,
     through_json,
-    views,
 )
-
-
-def team(graph: str, num_arms: int, policy: GSE) -> list[Any]:
-    return [make_agent(policy, view) for view in views(gossip_matrix(GRAPHS[graph]), num_arms)]
 
 
 def test_the_sum_of_all_is_the_sum_of_own_means() -> None:

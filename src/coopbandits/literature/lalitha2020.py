@@ -1,12 +1,16 @@
-"""Bayesian policies on a running consensus, and without one."""
+"""Dec-TS and Dec-BayesUCB: posteriors on a running consensus.
+
+Lalitha and Goldsmith, "Bayesian algorithms for decentralized stochastic bandits", 2020.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coopbandits.core.aggregate import LocalSums, RunningConsensus
-from coopbandits.core.index import BayesUCB, BetaDraw, Index, NormalDraw, require_family
+from coopbandits.core.aggregate import RunningConsensus
+from coopbandits.core.index import BayesUCB
+from coopbandits.core.policies.baselines import draw_index
 from coopbandits.core.policy import Parts, Policy
 from coopbandits.core.spelling import AUTO
 
@@ -74,39 +78,3 @@ class DecBayesUCB(Policy):
     def parts(self) -> Parts:
         """A running consensus × a posterior quantile."""
         return Parts(RunningConsensus(self.discount), BayesUCB(self.family))
-
-
-@dataclass(frozen=True)
-class IndependentTS(Policy):
-    """N separate Thompson samplers that never talk.
-
-    Parameters
-    ----------
-    family : {"auto", "gaussian", "bernoulli"}
-        The rewards' family, as in `DecTS`.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds a pull counts; None for ever.
-
-    Notes
-    -----
-    Knows nothing of the network and sends nothing. *Differs from the paper* (Thompson 1933):
-    nothing known.
-    """
-
-    family: str = AUTO
-    discount: float = 1.0
-    window: int | None = None
-    name: ClassVar[str] = "independent-ts"
-
-    @property
-    def parts(self) -> Parts:
-        """Own sums × a posterior draw."""
-        return Parts(LocalSums(self.discount, self.window), draw_index(self.family))
-
-
-def draw_index(family: str) -> Index:
-    """Return the posterior draw for a family of rewards."""
-    require_family(family)
-    return BetaDraw() if family == "bernoulli" else NormalDraw()

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from coopbandits.core import DPE2, InputError, Vector
+from coopbandits.core import InputError, Vector
 from coopbandits.core.special import bernoulli_divergence
+from coopbandits.literature import DPE2
 
-from ..fleet import (
+from ..core.fleet import (
     GRAPHS,
     changed,
     exchange,
     fields,
-    gossip_matrix,
     make_agent,
     one_view,
     rewards_tape,
+    team,
     through_json,
-    views,
 )
 
 Tape = NDArray[np.float64]
@@ -67,11 +67,6 @@ def naive(rewards: Tape, family: str) -> tuple[list[int], list[int]]:
     return arms, bests
 
 
-def team(graph: str, num_arms: int, family: str = "gaussian") -> list[Any]:
-    policy = DPE2(family)
-    return [make_agent(policy, view) for view in views(gossip_matrix(GRAPHS[graph]), num_arms)]
-
-
 def leads(agent: Any) -> bool:
     return bool(fields(agent).tag == fields(agent).own_tag)
 
@@ -93,13 +88,13 @@ def play(agents: list[Any], tape: Tape) -> list[list[int]]:
 def test_one_agent_is_the_algorithm_of_one_agent(family: str, num_arms: int) -> None:
     tape = rewards_tape(1, 300, num_arms)
     tape = (tape > 0.6).astype(np.float64) if family == "bernoulli" else tape
-    rows = play(team("single", num_arms, family), tape)
+    rows = play(team("single", num_arms, DPE2(family)), tape)
     assert [row[0] for row in rows] == naive(tape[0], family)[0]
 
 
 @pytest.mark.parametrize("graph", ["cycle-9", "star-6", "grid-2x4"])
 def test_one_leads_and_the_others_follow_as_late_as_they_are_far(graph: str) -> None:
-    agents = team(graph, 4)
+    agents = team(graph, 4, DPE2())
     tape = rewards_tape(len(agents), 250, 4)
     rows = play(agents, tape)
     leader = min(range(len(agents)), key=lambda i: fields(agents[i]).own_tag)
@@ -114,7 +109,7 @@ def test_one_leads_and_the_others_follow_as_late_as_they_are_far(graph: str) -> 
 
 
 def test_nothing_is_sent_once_all_agree() -> None:
-    agents = team("cycle-9", 3)
+    agents = team("cycle-9", 3, DPE2())
     tape = rewards_tape(9, 400, 3)
     sizes = []
     for t in range(400):
@@ -129,7 +124,7 @@ def test_nothing_is_sent_once_all_agree() -> None:
 
 
 def test_lost_messages_are_only_a_delay() -> None:
-    agents = team("cycle-5", 3)
+    agents = team("cycle-5", 3, DPE2())
     leader = fields(min(agents, key=lambda agent: fields(agent).own_tag))
     leader.best, leader.stamp = 2, 3
     for t in range(60):
@@ -148,7 +143,7 @@ def test_lost_messages_are_only_a_delay() -> None:
 
 
 def test_a_leader_without_its_memory_goes_on_from_its_last_word() -> None:
-    agents = team("path-4", 3)
+    agents = team("path-4", 3, DPE2())
     at = min(range(4), key=lambda i: fields(agents[i]).own_tag)
     leader = fields(agents[at])
     leader.best, leader.stamp = 2, 7

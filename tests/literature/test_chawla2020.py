@@ -8,24 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import GosInE, InputError
+from coopbandits.core import InputError
+from coopbandits.literature import GosInE
 
-from ..fleet import (
-    GRAPHS,
+from ..core.fleet import (
     changed,
     exchange,
     fields,
-    gossip_matrix,
     make_agent,
     one_view,
     rewards_tape,
+    team,
     through_json,
-    views,
 )
-
-
-def team(graph: str, num_arms: int, policy: GosInE) -> list[Any]:
-    return [make_agent(policy, view) for view in views(gossip_matrix(GRAPHS[graph]), num_arms)]
 
 
 def sticky(agent: Any) -> set[int]:

@@ -9,25 +9,21 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coopbandits.core import Exp3Coop, InputError, uniform_of, word_at
-from coopbandits.core.policies.exp3_coop import MOST_PULLS
+from coopbandits.core import InputError, uniform_of, word_at
+from coopbandits.literature import Exp3Coop
+from coopbandits.literature.cesabianchi2016 import MOST_PULLS
 
-from ..fleet import (
+from ..core.fleet import (
     GRAPHS,
     changed,
     decision_words,
     exchange,
     fields,
-    gossip_matrix,
     make_agent,
-    make_agents,
     one_view,
+    team,
     through_json,
 )
-
-
-def agents_on(graph: str, num_arms: int, policy: Exp3Coop) -> list[Any]:
-    return list(make_agents(policy, gossip_matrix(GRAPHS[graph]), num_arms))
 
 
 def table(rounds: int, num_arms: int) -> Any:
@@ -82,24 +78,24 @@ def naive(graph: Any, rewards: Any, d: int, eta: float) -> list[list[int]]:
 )
 def test_it_plays_what_the_equations_say(graph: str, d: int) -> None:
     rewards = table(50, 4)
-    agents = agents_on(graph, 4, Exp3Coop(d, eta=0.2))
+    agents = team(graph, 4, Exp3Coop(d, eta=0.2))
     assert play(agents, rewards) == naive(GRAPHS[graph], rewards, d, 0.2)
 
 
 def test_values_per_message() -> None:
     """K + 4 for everybody at most d − 1 hops away."""
-    agents = agents_on("cycle-9", 3, Exp3Coop(2))
+    agents = team("cycle-9", 3, Exp3Coop(2))
     for size in (7, 21, 21):
         for agent in agents:
             agent.observe(agent.choose(5), 1.0)
         assert set(exchange(agents)) == {size}
-    silent = agents_on("cycle-9", 3, Exp3Coop(0))
+    silent = team("cycle-9", 3, Exp3Coop(0))
     silent[0].observe(0, 1.0)
     assert set(exchange(silent)) == {0}
 
 
 def test_in_a_clique_all_have_the_same_weights() -> None:
-    agents = agents_on("complete-6", 4, Exp3Coop(1))
+    agents = team("complete-6", 4, Exp3Coop(1))
     play(agents, table(60, 4))
     for agent in agents[1:]:
         np.testing.assert_allclose(fields(agent).logits, fields(agents[0]).logits, rtol=1e-12)
@@ -116,7 +112,7 @@ def test_regret_in_a_clique_is_within_the_bound() -> None:
     T, K, N = 250, 8, 6
     rewards = table(T, K)
     eta = math.sqrt(math.log(K) / (T * (2 + K / N)))
-    together = regret(play(agents_on("complete-6", K, Exp3Coop(1, eta)), rewards), rewards)
+    together = regret(play(team("complete-6", K, Exp3Coop(1, eta)), rewards), rewards)
     assert 0.0 < together <= 2 * math.sqrt((2 + K / N) * T * math.log(K))
 
 
@@ -153,7 +149,7 @@ def test_rewards_beyond_the_range_count_as_its_ends() -> None:
 
 
 def test_late_and_repeated_items() -> None:
-    agents = agents_on("path-4", 2, Exp3Coop(1))
+    agents = team("path-4", 2, Exp3Coop(1))
     for agent in agents:
         agent.observe(0, 0.0)
     late = agents[0].outgoing(1)
@@ -164,7 +160,7 @@ def test_late_and_repeated_items() -> None:
     agents[1].receive({0: late})  # too late
     assert np.array_equal(fields(agents[1]).logits, counted)
 
-    once = agents_on("path-4", 2, Exp3Coop(1))[1]
+    once = team("path-4", 2, Exp3Coop(1))[1]
     once.observe(0, 0.0)
     once.receive({0: late})
     once.receive({})
@@ -172,7 +168,7 @@ def test_late_and_repeated_items() -> None:
 
 
 def test_an_item_goes_as_far_as_it_may_and_nobody_hears_of_own_pulls() -> None:
-    agents = agents_on("path-4", 2, Exp3Coop(2))
+    agents = team("path-4", 2, Exp3Coop(2))
     agents[0].observe(1, 0.25)
     exchange(agents)
     assert np.isclose(fields(agents[1]).losses.sum(), 0.75)

@@ -1,4 +1,8 @@
-"""Gossip_UCB and Fed_UCB: agents that meet in pairs, whose sites may differ."""
+"""Gossip_UCB and Fed_UCB: agents that meet in pairs, whose sites may differ.
+
+Zhu, Zhu, Liu and Liu, "Federated bandit: a gossiping approach", 2021. Means are tracked by
+`TrackedMeans`, as in `zhu2021a`.
+"""
 
 from __future__ import annotations
 

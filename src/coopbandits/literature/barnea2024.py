@@ -1,4 +1,8 @@
-"""Coop-SE: everybody's totals, and elimination on them."""
+"""Coop-SE: everybody's totals, and elimination on them.
+
+Barnea, Lancewicki and Mansour, "Individual regret in cooperative stochastic multi-armed bandits",
+2024.
+"""
 
 from __future__ import annotations
 

@@ -8,22 +8,22 @@ import numpy as np
 import pytest
 
 from coopbandits.core import UCB, InputError, LinUCB, combine, parse_policy
-from coopbandits.core.aggregate import ServerTotals
-from coopbandits.core.aggregate.server import ServerController
+from coopbandits.core.aggregate.central import ServingController
 from coopbandits.core.policy import CentralPolicy
+from coopbandits.literature import ServerTotals
 
 ARMS, SIZE = 3, 2
 CONTEXT = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
 
 
-def made(**settings: Any) -> ServerController:
+def made(**settings: Any) -> ServingController:
     policy = combine(ServerTotals(**settings), LinUCB())
     controller = policy.make_controller(ARMS, 0.5, SIZE)
-    assert isinstance(controller, ServerController)
+    assert isinstance(controller, ServingController)
     return controller
 
 
-def play_round(controller: ServerController, agents: Any) -> Any:
+def play_round(controller: ServingController, agents: Any) -> Any:
     for agent in agents:
         controller.turn(agent)
         arm = controller.choose(0, None, CONTEXT)
@@ -36,13 +36,13 @@ def test_an_agent_alone_talks_when_its_determinant_has_grown() -> None:
     controller = made(growth=1.5)
     assert play_round(controller, [0, 1]) == []
     sent = play_round(controller, [0])  # a second direction: 2 · 2 > 2.5
-    assert [message.size for message in sent] == [6, 6]
-    assert controller.fetched[0][-1] == 2.0
-    assert controller.fetched[1][-1] == 0.0
-    assert controller.untold[1][-1] == 1.0
+    assert sent == [6, 6]
+    assert controller.machine.state.fetched[0][-1] == 2.0
+    assert controller.machine.state.fetched[1][-1] == 0.0
+    assert controller.machine.state.untold[1][-1] == 1.0
     sent = play_round(controller, [1])
     assert len(sent) == 2
-    assert controller.fetched[1][-1] == 4.0
+    assert controller.machine.state.fetched[1][-1] == 4.0
 
 
 def test_with_a_threshold_all_talk_at_once() -> None:
@@ -50,8 +50,8 @@ def test_with_a_threshold_all_talk_at_once() -> None:
     controller = made(threshold=1.5)
     assert play_round(controller, [0, 1]) == []
     assert len(play_round(controller, [0])) == 4
-    assert [controller.fetched[agent][-1] for agent in (0, 1)] == [3.0, 3.0]
-    assert not any(untold.any() for untold in controller.untold.values())
+    assert [controller.machine.state.fetched[agent][-1] for agent in (0, 1)] == [3.0, 3.0]
+    assert not controller.machine.state.untold.any()
 
 
 def test_what_agents_act_on() -> None:
@@ -74,7 +74,7 @@ def test_nothing_is_lost_and_nothing_counts_twice() -> None:
         acting = source.permutation(4)[:3].tolist()
         play_round(controller, acting)
         pulls += len(acting)
-        known = controller.totals[-1] + sum(untold[-1] for untold in controller.untold.values())
+        known = controller.totals[-1] + controller.machine.state.untold[:, -1].sum()
         assert known == pulls
 
 
