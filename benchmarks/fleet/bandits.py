@@ -23,8 +23,8 @@ from benchmarks.fleet.rows import Row
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig, derived_number
-from coopbandits.fleet.process.declare import make_node, open_bandits
-from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.process.declare import make_shell, open_bandits
+from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.transport import LinkEvents, Transport
@@ -97,7 +97,7 @@ class _Pair:
 
     def __init__(self, shape: Shape, folder: Path, stack: ExitStack) -> None:
         self.now, self.lines = float(START), [_Line(), _Line()]
-        self.nodes: list[Node] = []
+        self.shells: list[Shell] = []
         self.services: list[ServedAgent] = []
         cluster = ClusterConfig("bench", START - 1000)
         declared = {each.name: each for each in _bandits(shape, cluster)}
@@ -108,12 +108,13 @@ class _Pair:
             disk = FileDisk(config.journal)
             stack.callback(disk.close)
             bandits = open_bandits(config, disk, self._clock, words.__next__)
-            node = make_node(config, bandits, line, self._clock)
-            service = ServedAgent(config, node, words.__next__)
-            self.nodes.append(node)
-            self.services.append(service)
-        for node, other in zip(self.nodes, NAMES[::-1], strict=True):
-            node.link_up(other)
+            shell = make_shell(config, bandits, line, self._clock)
+            self.shells.append(shell)
+            self.services.append(
+                ServedAgent(config, shell.node, words.__next__, self._clock, shell.wait)
+            )
+        for shell, other in zip(self.shells, NAMES[::-1], strict=True):
+            shell.link_up(other)
 
     def _clock(self) -> float:
         return self.now
@@ -123,14 +124,16 @@ class _Pair:
         for service in self.services:
             for each in service.services.values():
                 each.observe(each.choose().ticket, 1.0)
+        for shell in self.shells:
+            shell.settle()
 
     def round(self) -> int:
         """Let a round pass; return the bytes that one agent sends."""
         self.now += 0.051
         size = 0
-        for node in self.nodes:
-            node.tick()
-        for line, other, name in zip(self.lines, self.nodes[::-1], NAMES, strict=True):
+        for shell in self.shells:
+            shell.tick()
+        for line, other, name in zip(self.lines, self.shells[::-1], NAMES, strict=True):
             unread, line.sent = line.sent, []
             for data in unread:
                 other.received(name, data)

@@ -114,7 +114,7 @@ def test_rounds_of_all_bandits_are_one_write_and_told_only_after_it(
     fleet.queue.clear()
     with monkeypatch.context() as patch:
         patch.setattr(disk, "append", full)
-        node.tick()
+        fleet.shells[0].tick()
     assert len(writes) == 1
     assert node.trouble == "no space"
     assert not fleet.queue, "nothing is sent that is not on disk"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -39,10 +40,9 @@ class Fleet(World):
         super().__init__(told(policy, half_life=2 * HOUR), nx.path_graph(size))
         self.settle(80)  # trees grow
 
-    def restart(self, agent: int, neighbors: Any = None) -> None:
-        """Start an agent, which goes by its own machine's clock."""
-        super().restart(agent, neighbors)
-        self.node(agent).clock = lambda: self.now + self.ahead[agent]
+    def clock_of(self, agent: int) -> Callable[[], float]:
+        """Return the clock of an agent's machine."""
+        return lambda: self.now + self.ahead[agent]
 
     def of(self, agent: int) -> ServedBandit:
         return self.served(agent, self.words.__next__)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from coopbandits.core import Policy, parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.declare import make_node, open_bandits
+from coopbandits.fleet.process.declare import make_shell, open_bandits
+from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.replica import Replica
@@ -59,14 +60,14 @@ def problem_for(policy: Policy) -> Problem:
     return BernoulliBandit(MEANS) if "bernoulli" in policy.spelling else GaussianBandit(MEANS)
 
 
-def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[Node]:
+def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[Shell]:
     needs = policy.needs
     bandit = only(
         policy.spelling, tuple("abcd"), sigma=1.0, epoch=0, rounds_per_second=1e9,
         num_agents=network.num_agents if "num_agents" in needs else None,
         lambda_bound=network.lambda2 if "lambda_bound" in needs else None,
     )  # fmt: skip
-    wires, nodes = MemoryNetwork(), []
+    wires, shells = MemoryNetwork(), []
     for i, identity_word in enumerate(identity_words(SEED, 0, network.num_agents)):
         others = {name(j): Address("127.0.0.1", 1) for j in sorted(graph.neighbors(i))}
         config = NodeConfig(
@@ -75,8 +76,8 @@ def make_fleet(network: Network, graph: nx.Graph[int], policy: Policy) -> list[N
         words = chain([identity_word], count(i + 1))
         bandits = open_bandits(config, MemoryDisk(), lambda: 0.0, words.__next__, number)
         wire = wires.transport(name(i), others)
-        nodes.append(make_node(config, bandits, wire, lambda: START, number))
-    return nodes
+        shells.append(make_shell(config, bandits, wire, lambda: START, number))
+    return shells
 
 
 def replica_of(node: Node) -> Replica:
@@ -91,15 +92,15 @@ def tapes(problem: Problem, size: int) -> tuple[NDArray[np.float64], list[list[i
     return rewards, tape_words(keys[1], 0, HORIZON).tolist()
 
 
-async def play_fleet(problem: Problem, nodes: list[Node]) -> Arms:
+async def play_fleet(problem: Problem, shells: list[Shell]) -> Arms:
     """Pull once in every agent and round; return the arms."""
-    size = len(nodes)
+    size, nodes = len(shells), [shell.node for shell in shells]
     rewards, decisions = tapes(problem, size)
     form = problem.kernel_form()
     arms = np.zeros((size, HORIZON), dtype=np.int64)
     replicas = [replica_of(node) for node in nodes]
-    for node in nodes:
-        await node.transport.start(node)
+    for shell in shells:
+        await shell.transport.start(shell)
     sessions = [session for node in nodes for session in node.sessions.sessions.values()]
     while not all(peer.met for session in sessions for peer in session.peers.values()):
         await asyncio.sleep(0)
@@ -108,12 +109,12 @@ async def play_fleet(problem: Problem, nodes: list[Node]) -> Arms:
             ticket, arms[i, t] = replica.choose(decisions[i][t], None, START)
             paid = reward_from_variate(form.kind, form.table, arms[i, t], rewards[i, t])
             replica.observe(ticket, float(paid))
-        for node in nodes:
-            node.tick()
+        for shell in shells:
+            shell.tick()
         while min(replica.rounds for replica in replicas) <= t:
             await asyncio.sleep(0)
-    for node in nodes:
-        await node.transport.stop()
+    for shell in shells:
+        await shell.transport.stop()
     return arms
 
 
@@ -146,12 +147,12 @@ CASES += [(policy, graph) for policy in POLICIES[:4:3] for graph in ("star", "pa
 def test_the_fleet_is_the_simulation(policy: str, graph: str) -> None:
     network, chosen = Network(GRAPHS[graph], weights="metropolis"), parse_policy(policy)
     assert isinstance(chosen, Policy)
-    nodes = make_fleet(network, GRAPHS[graph], chosen)
+    shells = make_fleet(network, GRAPHS[graph], chosen)
     problem = problem_for(chosen)
-    arms = asyncio.run(play_fleet(problem, nodes))
+    arms = asyncio.run(play_fleet(problem, shells))
     result = simulate(
         problem, network, [chosen], HORIZON, runs=1, seed=SEED, engine="reference", keep="arms"
     )
     np.testing.assert_array_equal(arms, result.arms.values[0, 0])
-    states = [replica_of(node).agent.export_state()["aggregation"] for node in nodes]
+    states = [replica_of(each.node).agent.export_state()["aggregation"] for each in shells]
     assert states == states_of_simulation(network, chosen, arms), "the same floats"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -48,10 +49,9 @@ class Fleet(World):
         for _ in range(80):
             self.step()
 
-    def restart(self, agent: int, neighbors: Any = None) -> None:
-        """Start an agent, which goes by its own machine's clock."""
-        super().restart(agent, neighbors)
-        self.node(agent).clock = lambda: self.now + self.ahead[agent]
+    def clock_of(self, agent: int) -> Callable[[], float]:
+        """Return the clock of an agent's machine."""
+        return lambda: self.now + self.ahead[agent]
 
     def machine(self, agent: int) -> Any:
         return self.replica(agent).agent.machine  # type: ignore[attr-defined]  # has parts

@@ -73,7 +73,7 @@ class Listening:
         world = self.world(POLICIES[how.number(256 * len(POLICIES)) % len(POLICIES)])
         while not how.is_over:
             for message in said(world, how):
-                world.node(VICTIM).received(f"n{LIAR}", message)
+                world.shells[VICTIM].received(f"n{LIAR}", message)
                 world._break()
             world.step()
         self.require_unharmed(world)

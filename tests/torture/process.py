@@ -22,13 +22,12 @@ from coopbandits.fleet.process.assemble import make_members
 from coopbandits.fleet.process.commit import GroupCommit
 from coopbandits.fleet.process.declare import (
     Declarations,
-    make_node,
+    make_shell,
     open_bandits,
     take,
 )
 from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.runtime import JUMP
-from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.process.worker import Done
 from coopbandits.fleet.service import Choice, Receipt, UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
@@ -179,14 +178,15 @@ class Process:
 
     def connect(self, wire: Wire, later: Later, revoked: Callable[[], frozenset[str]]) -> None:
         """Put the protocol and the service on top of the opened journal."""
-        notary, listed = virtual_notary(self.config), VirtualRevoked(revoked)
-        self.node = make_node(self.config, self.bandits, notary, self.clock(), number)
-        self.node.revoke(listed.names, self.clock())
+        self.shell = make_shell(
+            self.config, self.bandits, wire, self.clock, number,
+            virtual_notary(self.config), VirtualRevoked(revoked),
+        )  # fmt: skip
+        self.node = self.shell.node
         if self.config.auto:
             self.node.members = make_members(
                 self.config, self.node, self.words, lambda: cast("OpenTransport", wire).address.port
             )
-        self.shell = Shell(self.node, wire, self.clock, listed, notary)
         self.service = ServedAgent(self.config, self.node, self.words, self.clock, self.shell.wait)
         journal = self.journal
         journal.long_bytes, journal.long_growth = LONG_BYTES, 1

@@ -19,9 +19,7 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import DocumentConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.identity.revoked import Revoked
-from coopbandits.fleet.process.assemble import make_notary
-from coopbandits.fleet.process.declare import make_node, open_bandits
+from coopbandits.fleet.process.declare import make_shell, open_bandits
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
@@ -113,14 +111,17 @@ class World:
         self.starts += 1  # a nonce need only be new
         words = chain([self.identity_words[agent]], count(1000 * self.starts))
         bandits = open_bandits(config, self.disks[agent], self._clock, words.__next__, number)
-        notary, revoked = self._notary(config), Revoked(config.revoked)
-        node = make_node(config, bandits, notary, self.now, number)
-        node.revoke(revoked.names, self.now)
-        self.nodes[agent] = node
-        self.shells[agent] = Shell(node, self._wire(agent), self._clock, revoked, notary)
+        wire, notary = self._wire(agent), self._notary(config)
+        shell = make_shell(config, bandits, wire, self.clock_of(agent), number, notary)
+        self.nodes[agent], self.shells[agent] = shell.node, shell
 
     def _clock(self) -> float:
         return self.now
+
+    def clock_of(self, agent: int) -> Callable[[], float]:
+        """Return the clock of an agent's machine; all have the same here."""
+        del agent
+        return self._clock
 
     def _wire(self, agent: int) -> Wire:
         return Wire(
@@ -128,14 +129,16 @@ class World:
             lambda peer, reason: self.broken.append((agent, number(peer), reason)),
         )
 
-    def _notary(self, config: NodeConfig) -> Notary:
+    def _notary(self, config: NodeConfig) -> Notary | None:
         """Return what signs: with the agent's certificate where there are any."""
-        return virtual_notary(config) if self.certificates is None else make_notary(config)
+        return virtual_notary(config) if self.certificates is None else None
 
     def service(self, agent: int, words: Callable[[], int]) -> ServedAgent:
         """Return the service of an agent."""
         node = self.node(agent)
-        made = ServedAgent(self.config(agent), node, words, self._clock, self.shells[agent].wait)
+        made = ServedAgent(
+            self.config(agent), node, words, self.clock_of(agent), self.shells[agent].wait
+        )
         node.settings.keeper.join("bandits", RuledBandits(made))
         return made
 

@@ -14,9 +14,8 @@ from pathlib import Path
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
-from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.process.assemble import make_members
-from coopbandits.fleet.process.declare import make_node, open_bandits
+from coopbandits.fleet.process.declare import make_shell, open_bandits
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
@@ -131,12 +130,11 @@ class Party:
         disk = self.disks.setdefault(name, MemoryDisk())
         words = words_of(self._starts).__next__
         bandits = open_bandits(config, disk, self._clock, words)
-        notary, revoked = virtual_notary(config), Revoked(config.revoked)
-        node = make_node(config, bandits, notary, self.now)
-        node.revoke(revoked.names, self.now)
+        shell = make_shell(config, bandits, wire, self._clock, notary=virtual_notary(config))
+        node = shell.node
         node.members = make_members(config, node, words, lambda: PORT)
         self.nodes[name] = node
-        self.shells[name] = Shell(node, wire, self._clock, revoked, notary)
+        self.shells[name] = shell
         return node
 
     def replica(self, name: str) -> Replica:

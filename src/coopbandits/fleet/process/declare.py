@@ -18,14 +18,17 @@ from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
+from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.process.assemble import (
     SPARE_BYTES,
     make_agent,
+    make_notary,
     make_terms,
     node_settings,
     signs,
 )
 from coopbandits.fleet.process.places import Places
+from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.sessions import Terms
@@ -38,6 +41,7 @@ from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.journal import Chapter, Journal
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.storage.tickets import Tickets
+from coopbandits.fleet.transport import Transport
 
 Declarations = Mapping[str, BanditConfig]
 
@@ -246,6 +250,22 @@ def make_node(
     node = Node(settings, bandits, found, terms, now)
     keeper.join("places", Places(config, node.move))
     return node
+
+
+def make_shell(
+    config: NodeConfig,
+    bandits: Bandits,
+    transport: Transport,
+    clock: Callable[[], float],
+    number: Callable[[str], int] = agent_number,
+    notary: Notary | None = None,
+    revoked: Revoked | None = None,
+) -> Shell:
+    """Return the protocol of an opened agent, connected to its journal and links."""
+    notary, revoked = notary or make_notary(config), revoked or Revoked(config.revoked)
+    node = make_node(config, bandits, notary, clock(), number)
+    node.revoke(revoked.names, clock())
+    return Shell(node, transport, clock, revoked, notary)
 
 
 def room_for(found: Iterable[BanditConfig], bandits: Bandits) -> int:

@@ -13,18 +13,15 @@ from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.document.files import WatchedDocument
-from coopbandits.fleet.identity.revoked import Revoked
-from coopbandits.fleet.process.assemble import make_notary
 from coopbandits.fleet.process.commit import GroupCommit
 from coopbandits.fleet.process.declare import (
     Declarations,
-    make_node,
+    make_shell,
     open_bandits,
     take_file,
 )
 from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
-from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.process.worker import Thread
 from coopbandits.fleet.protocol.gossip import HalfDoneError
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
@@ -100,10 +97,8 @@ class Runtime:
         self.disk, self.transport = disk, transport
         bandits = open_bandits(config, disk, self.clock, words, stepwise=True)
         tell_opening(bandits.journal)
-        notary, revoked = make_notary(config), Revoked(config.revoked)
-        self.node = make_node(config, bandits, notary, self.clock())
-        self.node.revoke(revoked.names, self.clock())
-        self.shell = Shell(self.node, transport, self.clock, revoked, notary)
+        self.shell = make_shell(config, bandits, transport, self.clock)
+        self.node = self.shell.node
         self.service = ServedAgent(config, self.node, words, self.clock, self.shell.wait)
         self.node.settings.keeper.join("bandits", RuledBandits(self.service))
         self._watched = WatchedDocument(config.document.file, self.shell.adopt)
