@@ -225,6 +225,7 @@ def test_arms_and_totals_survive_restarts_with_any_declaration() -> None:
         fleet.step()
     fleet.steps(20)
     ticket = fleet.of(0).bandit("banner").choose().ticket
+    fleet.shells[0].settle()
     fleet.crash(0)
     fleet.declared[0] = {"button": both(arms=["blue", "red"])["button"]}  # banner is no more
     fleet.restart(0)
@@ -408,8 +409,8 @@ def test_metrics_of_many_bandits_have_few_labels() -> None:
     assert "b0/x" in arms
 
 
-def test_a_full_disk_leaves_all_declarations_as_they_were() -> None:
-    """A purge cannot be taken back, so it is not made before everything else could be written."""
+def test_declarations_on_a_full_disk_are_not_acknowledged() -> None:
+    """What cannot be written is not acknowledged; all of it is, once it is in a snapshot."""
     fleet = Many(nx.path_graph(2), declared=both(arms=["red", "green", "blue"]))
     fleet.steps(5)
     for agent in range(2):
@@ -427,9 +428,15 @@ def test_a_full_disk_leaves_all_declarations_as_they_were() -> None:
         append(data)
 
     disk.append = fails  # type: ignore[method-assign]  # as one that is almost full
-    with pytest.raises(UnavailableError, match="disk is full"):
+    errors: list[UnavailableError | None] = []
+    for _ in range(2):
         fleet.take(0, changed)
+        fleet.of(0).stored(errors.append)
+    assert ["disk is full" in str(error) for error in errors] == [True, True]
+    fleet.crash(0)
     disk.append = append  # type: ignore[method-assign]  # there is room again
+    fleet.declared[0] = both(arms=["red", "green"])
+    fleet.restart(0)
     fleet.steps(25)
     button = fleet.of(0).bandit("button")
     for arm in ("red", "green"):
@@ -479,6 +486,7 @@ def test_tickets_of_a_bandit_that_is_new_while_the_agent_runs_survive_a_kill() -
     fleet.take(0, both())
     choices = [fleet.of(0).bandit("banner").choose() for _ in range(2)]
     fleet.of(0).bandit("banner").observe(choices[0].ticket, 1.0)
+    fleet.shells[0].settle()
     for _ in range(2):  # the second time by a snapshot
         fleet.crash(0)
         fleet.restart(0)

@@ -151,6 +151,7 @@ def test_tickets_keep_their_context_through_a_restart_and_a_snapshot() -> None:
     context: dict[str, Any] = {"hour": 6, "country": "ES"}
     service = alone(disk)
     tickets = [service.choose(context=context) for _ in range(3)]
+    service.replica.journal.flush()
     again = alone(disk)  # replays, and writes a snapshot
     once_more = alone(disk)  # opens that
     assert once_more.replica.tickets.contexts == again.replica.tickets.contexts
@@ -170,7 +171,9 @@ def test_tickets_keep_their_context_through_a_restart_and_a_snapshot() -> None:
 
 def test_a_journal_belongs_to_its_features() -> None:
     disk = MemoryDisk()
-    alone(disk).choose(context=asked(0))
+    service = alone(disk)
+    service.choose(context=asked(0))
+    service.replica.journal.flush()
     others = read_features("features", {"hour": [0, 23], "country": ["PT", "ES"]})
     sentence = r"features is \{.*'hour': \[0\.0, 23\.0\]\}.* \{'country'.*'hour': \[0\.0, 24\.0\]"
     with pytest.raises(InputError, match=sentence):

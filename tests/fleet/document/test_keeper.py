@@ -223,27 +223,27 @@ def test_a_key_that_a_document_dropped_does_not_come_back_with_an_edit_of_the_fi
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     disk = MemoryDisk()
-    keeper(disk).adopt(signed(1, 1, 2, operators=(2,)))
+    adopt(keeper(disk), signed(1, 1, 2, operators=(2,)))
     for roots, trusted in [((1, 2), {2}), ((2,), {2}), ((1, 7), {7}), ((1,), {2}), ((), set())]:
         assert set(keeper(disk, roots).keys) == set(map(public, trusted))
     again = keeper(disk, roots=(1, 2))
     assert f"no longer trusts {text(1)}" in caplog.text
     with pytest.raises(InputError, match="signed by"):
-        again.adopt(signed(2, 1))
-    again.adopt(signed(2, 2))
+        adopt(again, signed(2, 1))
+    adopt(again, signed(2, 2))
     assert keeper(disk, roots=(1, 2, 7)).keys == tuple(sorted((public(2), public(7))))
     again = keeper(disk, roots=(1, 2))
-    again.adopt(signed(3, 2, operators=(1, 2)))
+    adopt(again, signed(3, 2, operators=(1, 2)))
     assert set(again.keys) == {public(1), public(2)}, "a document names it again"
     assert set(keeper(disk, roots=(1, 7)).keys) == {public(1), public(7)}
 
 
 def test_keys_that_were_dropped_on_the_way_stay_dropped() -> None:
     there, disk = keeper(), MemoryDisk()
-    there.adopt(signed(1, 1, 2, operators=(2,)))
-    there.adopt(signed(2, 2, 3, operators=(3,)))
+    adopt(there, signed(1, 1, 2, operators=(2,)))
+    adopt(there, signed(2, 2, 3, operators=(3,)))
     assert there.kept is not None
-    keeper(disk).adopt(there.kept.signed)
+    adopt(keeper(disk), there.kept.signed)
     assert keeper(disk, roots=(1, 2, 3)).keys == (public(3),)
 
 

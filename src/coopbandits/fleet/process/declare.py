@@ -115,7 +115,7 @@ def open_kept(
 
     `words` returns 64 random bits: the identity of a new journal, and a nonce per bandit.
     """
-    cluster, word = config.cluster, words() | 1
+    cluster, word = config.cluster, words() or 1
     identity = journal_identity(config)
     origin = {"word": word, "number": entry_number(number(config.id), word >> 16)}
     journal = Journal(disk, identity, origin)
