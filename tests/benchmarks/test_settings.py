@@ -68,7 +68,8 @@ def test_what_is_asked_for_is_held_against_it(
 
 
 @pytest.mark.plays
-def test_another_engine_is_no_timing() -> None:
+def test_another_engine_is_no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TINY.player()() >= 0.0
+    monkeypatch.setattr("coopbandits.sim.cpu.obstacle", lambda task: " for this task")
     with pytest.raises(InputError, match=r"'cpu'.*'reference'"):
-        replace(TINY, engine="cpu", policy="flood-ucb:lazy=0.2").player()()
+        replace(TINY, engine="cpu").player()()
