@@ -21,12 +21,6 @@ from .policies import Fixed
 PROBLEM = cb.GaussianBandit([1.0, 0.5])
 
 
-class Uncompiled(cb.FloodedTotals):
-    """A flood that the reference engine plays."""
-
-    machine_only = " for a test"
-
-
 def task(policy: Any, graph: str, horizon: int, runs: int = 1, faults: str = "none") -> Task:
     network, rounds = cb.Network.from_spec(graph), np.array([horizon])
     setup = Setup(PROBLEM, network, horizon, rounds, runs, faults=cb.parse_faults(faults))
@@ -87,7 +81,8 @@ def test_what_is_compiled_is_never_refused() -> None:
 
 
 def test_more_memory_than_there_is_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = task(cb.combine(Uncompiled(), cb.NormalDraw()), "complete:100", 100)
+    late = task(cb.FloodTS(), "complete:100", 100)
+    monkeypatch.setattr("coopbandits.sim.cpu.obstacle", lambda _: " for a test")
     assert cost.obstacle(late) is None
     monkeypatch.setattr(cost, "physical_memory", lambda: 4e5)
     with pytest.raises(cb.InputError, match=r"0\.0004 GB.* 83 agents"):
