@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import cached_property, partial
 from urllib.parse import parse_qs
 
@@ -33,7 +34,7 @@ from coopbandits.fleet.api.messages import (
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, render
 from coopbandits.fleet.api.openapi import LARGEST, describe
 from coopbandits.fleet.api.pages import FRESH, PageSite
-from coopbandits.fleet.api.site import Endpoint, Request
+from coopbandits.fleet.api.site import Endpoint, Request, Route
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import (
     CONFIDENCE,
@@ -53,8 +54,8 @@ Drain = Callable[[float | None], None]
 PUBLIC = ("/alive", "/ready")
 """For probes, which have no token; they tell one bit each."""
 
-LONGEST_DOCUMENT = 1 << 19
-"""Bytes of the longest document with its signatures, as JSON."""
+LONGEST_BODY = {"/cluster/document": 1 << 19}
+"""Bytes of bodies that may be longer than `max_body_bytes`: a document with its signatures."""
 
 LOOK_SECONDS, SAMPLE_SECONDS = 0.19, 0.9
 """Between two looks at the agent while a page is open, and while none is."""
@@ -99,7 +100,7 @@ class Api(PageSite):
         super().__init__(token, callers=callers, limits=limits)
         self.service, self._drain = service, drain
         self.endpoints |= {
-            path: Endpoint(method, call, path in public)
+            path: Endpoint(method, call, path in public, LONGEST_BODY.get(path, 0))
             for method, path, call in (
                 ("POST", "/choose", self.choose),
                 ("POST", "/observe", self.observe),
@@ -134,37 +135,29 @@ class Api(PageSite):
         """Call `then` once all that was chosen and observed so far is on disk."""
         self.service.stored(then)
 
-    def find(self, path: str) -> Endpoint | None:
-        """Return what serves a path, one below a bandit too."""
-        return super().find(path) or self.of_bandit.get(_below_bandit(path)[1])
+    def find(self, path: str) -> Route:
+        """Return where a path leads, one below a bandit too."""
+        if path.startswith(BANDITS):
+            name, _, call = path.removeprefix(BANDITS).partition("/")
+            if call in self.of_bandit:
+                return Route(self.of_bandit[call], f"{BANDITS}NAME/{call}", f"/{call}", name)
+        return super().find(path)
 
-    def label(self, path: str) -> str:
-        """Return the path under which an answer is counted, the same for all bandits."""
-        call = _below_bandit(path)[1]
-        return f"{BANDITS}NAME/{call}" if call in self.of_bandit else super().label(path)
-
-    def timed(self, path: str) -> str:
-        """Return the path under which an answer is timed."""
-        return f"/{_below_bandit(path)[1]}" if path.startswith(BANDITS) else path
-
-    def token_for(self, path: str) -> bytes | None:
+    def token_for(self, route: Route) -> bytes | None:
         """Return the token of the bandit that is asked, if it has one of its own."""
-        name, call = _below_bandit(path)
-        if not call and path[1:] in self.of_bandit:
+        if route.bandit is not None:
+            with suppress(UnknownBanditError):  # which is said to callers with the agent's token
+                token = self.service.bandit(route.bandit).token
+                return token.encode() if token else None
+        elif route.timed[1:] in self.of_bandit:
             token = self.service.token  # of the one bandit that is asked without being named
             return token.encode() if token else None
-        if call not in self.of_bandit:
-            return None
-        try:
-            token = self.service.bandit(name).token
-        except UnknownBanditError:  # which is told to whoever has the agent's token
-            return None
-        return token.encode() if token else None
+        return None
 
     def _bandit(self, request: Request) -> Service | BanditService:
         """Return the bandit that is asked, or all where none is named."""
-        name, call = _below_bandit(request.path)
-        return self.service.bandit(name) if call else self.service
+        name = request.route.bandit
+        return self.service if name is None else self.service.bandit(name)
 
     def choose(self, request: Request) -> Answer:
         """Choose an option."""
@@ -217,11 +210,6 @@ class Api(PageSite):
     def adopt(self, request: Request) -> Answer:
         """Take a new document of the cluster."""
         return accepted(self.service.adopt(request.body))
-
-    def max_body(self, path: str) -> int:
-        """Return how long a body at a path may be: a document is longer than a reward."""
-        most = super().max_body(path)
-        return max(most, LONGEST_DOCUMENT) if path == "/cluster/document" else most
 
     def ready(self, _: Request) -> Answer:
         """Return whether the agent can serve."""
@@ -298,14 +286,6 @@ def _bandit(query: str) -> str | None:
     """Return the bandit that a page asks for; None for the first."""
     found = _fields(query).get("bandit")
     return None if found is None else found[-1][:63]
-
-
-def _below_bandit(path: str) -> tuple[str, str]:
-    """Return the bandit in a path, and what is asked of it; nothing where there is none."""
-    if not path.startswith(BANDITS):
-        return "", ""
-    name, _, call = path.removeprefix(BANDITS).partition("/")
-    return name, call
 
 
 def _asked(query: str, name: str, default: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coopbandits.fleet.api.answers import Answer, refused
-from coopbandits.fleet.api.site import Endpoint, Request, Site
+from coopbandits.fleet.api.site import Endpoint, Request, Route, Site
 from coopbandits.page import assets
 from coopbandits.page.feed import Feed
 
@@ -25,12 +25,13 @@ class PageSite(Site):
         self._moved = Endpoint("GET", self.page_moved, public=True)
         self.endpoints[ROOT] = self._page
 
-    def find(self, path: str) -> Endpoint | None:
-        """Return what serves a path, one of the page's files too."""
-        found = self.endpoints.get(path)
-        if found is None and path.startswith(ROOT) and assets.find(path.removeprefix(ROOT)):
-            return self._page
-        return self._moved if path == ROOT.rstrip("/") else found
+    def find(self, path: str) -> Route:
+        """Return where a path leads, one of the page's files too."""
+        if path.startswith(ROOT) and assets.find(path.removeprefix(ROOT)):
+            return Route(self._page, ROOT, path)
+        if path == ROOT.rstrip("/"):
+            return Route(self._moved, ROOT, path)
+        return super().find(path)
 
     def refuse_head(self, request: Request) -> Answer | None:
         """Refuse streams to other pages, too, that load them as if they were images.
@@ -79,7 +80,3 @@ class PageSite(Site):
             return pull
 
         return self.streamed(EVENTS, begin, FRESH)
-
-    def label(self, path: str) -> str:
-        """Return the path under which an answer is counted."""
-        return ROOT if path not in self.endpoints and self.find(path) else super().label(path)

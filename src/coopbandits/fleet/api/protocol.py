@@ -258,7 +258,7 @@ class Connection(asyncio.Protocol):
         if request is None or request.answer is not None:
             return
         request.add(body)
-        if len(request.body) > self.api.max_body(request.path):
+        if len(request.body) > self.api.max_body(request):
             request.answer = self.api.refuse_body(request)
             self._enqueue(request)
 

@@ -48,10 +48,13 @@ class Request:
         As much of it as has come.
     answer : Answer or None
         The answer, if there is one before the request is whole.
+    route : Route
+        What serves it.
     """
 
     __slots__ = (
-        "answer", "body", "fields", "headers", "lasting", "method", "path", "query", "version",
+        "answer", "body", "fields", "headers", "lasting", "method", "path", "query", "route",
+        "version",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +71,7 @@ class Request:
         self.fields = dict(headers)
         self.body: bytes | bytearray = b""
         self.answer: Answer | None = None
+        self.route = NOWHERE
 
     def add(self, piece: bytes) -> None:
         """Add to the body, which mostly comes in one piece."""
@@ -80,11 +84,34 @@ class Request:
 
 
 class Endpoint(NamedTuple):
-    """The method and function behind a path, and whether it needs no token."""
+    """The method and function behind a path, whether it needs no token, and its longest body."""
 
     method: str
     call: Callable[[Request], Answer]
     public: bool = False
+    most: int = 0
+
+
+class Route(NamedTuple):
+    """Where a path leads, looked up once per request.
+
+    Attributes
+    ----------
+    endpoint : Endpoint or None
+        What serves it; None where there is nothing.
+    label, timed : str
+        The paths under which answers are counted and timed: of a few, whatever was asked.
+    bandit : str or None
+        The bandit in the path.
+    """
+
+    endpoint: Endpoint | None
+    label: str
+    timed: str
+    bandit: str | None = None
+
+
+NOWHERE = Route(None, "other", "other")
 
 
 class Site:
@@ -128,6 +155,7 @@ class Site:
 
     def refuse(self, request: Request) -> Answer | None:
         """Return an answer if the request's head is enough for one."""
+        request.route = self.routes.get(request.path) or self.find(request.path)
         if not self.callers.is_usual(request.headers, request.fields):
             answer = self.callers.refuse(request.headers, request.version)
             if answer is not None:
@@ -138,19 +166,19 @@ class Site:
 
     def refuse_body(self, request: Request) -> Answer:
         """Return the answer to a body that is too large."""
-        most = self.max_body(request.path)
+        most = self.max_body(request)
         sentence = f"the body is too large; up to {most} bytes are taken"
         return self._finished(request, refused(413, sentence))
 
-    def max_body(self, path: str) -> int:
-        """Return how many bytes a body at a path may have."""
-        del path
-        return self._max_body
+    def max_body(self, request: Request) -> int:
+        """Return how many bytes a request's body may have."""
+        endpoint = request.route.endpoint
+        return max(self._max_body, endpoint.most) if endpoint else self._max_body
 
     def serve(self, request: Request, reply: Reply) -> None:
         """Answer a request that was not refused, once what it changes is on disk."""
         started = perf_counter()
-        endpoint = self.find(request.path)
+        endpoint = request.route.endpoint
         assert endpoint is not None  # noqa: S101  it would have been refused
         try:
             answer = endpoint.call(request)
@@ -178,9 +206,14 @@ class Site:
             )
         return Answer(200, b"", kind, headers, begin)
 
-    def find(self, path: str) -> Endpoint | None:
-        """Return what serves a path."""
-        return self.endpoints.get(path)
+    @cached_property
+    def routes(self) -> dict[str, Route]:
+        """Where the fixed paths lead."""
+        return {path: Route(endpoint, path, path) for path, endpoint in self.endpoints.items()}
+
+    def find(self, path: str) -> Route:
+        """Return where a path leads that is not one of the fixed ones; here nowhere."""
+        return NOWHERE._replace(timed=path)
 
     def beat(self) -> None:
         """Do what is due about twice a second, whether or not anybody asks."""
@@ -193,7 +226,7 @@ class Site:
         answer: Answer,
         error: UnavailableError | None = None,
     ) -> None:
-        self.meter.time(self.timed(request.path), perf_counter() - started)
+        self.meter.time(request.route.timed, perf_counter() - started)
         reply(self._finished(request, failed(error) if error else answer))
 
     def _finished(self, request: Request, answer: Answer) -> Answer:
@@ -212,27 +245,19 @@ class Site:
         return answer
 
     def _count(self, request: Request, answer: Answer) -> None:
-        self.meter.count(self.label(request.path), answer.status)
+        self.meter.count(request.route.label, answer.status)
 
-    def timed(self, path: str) -> str:
-        """Return the path under which an answer is timed."""
-        return path
-
-    def token_for(self, path: str) -> bytes | None:
-        """Return a token that opens this path, besides the one that opens all; here none."""
-        del path
+    def token_for(self, route: Route) -> bytes | None:
+        """Return a token that opens a path, besides the one that opens all; here none."""
+        del route
         return None
-
-    def label(self, path: str) -> str:
-        """Return the path under which an answer is counted, one of a few."""
-        return path if path in self.endpoints else "other"
 
     def refuse_head(self, request: Request) -> Answer | None:
         """Return an answer to a request without token, to nothing, or of a wrong kind."""
         path, method = request.path, request.method.decode()
         if method == "OPTIONS" and b"origin" in request.fields:  # a browser asks if it may ask
             return Answer(204, b"", headers=PREFLIGHT)
-        endpoint = self.find(path)
+        endpoint = request.route.endpoint
         if not (endpoint and endpoint.public) and not self._is_proven(request):
             sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
             return refused(401, sentence, (b"www-authenticate", b"Bearer"))
@@ -247,7 +272,7 @@ class Site:
         return refused(405, sentence, (b"allow", accepts.encode()))
 
     def _is_proven(self, request: Request) -> bool:
-        tokens = [each for each in (self.token, self.token_for(request.path)) if each is not None]
+        tokens = [each for each in (self.token, self.token_for(request.route)) if each is not None]
         if not tokens:
             return True
         scheme, _, token = request.fields.get(b"authorization", b"").partition(b" ")

@@ -70,6 +70,7 @@ class ServedAgent:
         self.config, self.node, self.words, self.clock = config, node, words, clock
         self.stored = stored
         self.services: dict[int, ServedBandit] = {}
+        self._live: list[ServedBandit] = []  # those that have arms
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
         self.take(session.bandit for session in node.sessions.sessions.values())
@@ -81,16 +82,17 @@ class ServedAgent:
                 self.services[bandit.number].take(bandit)
             else:
                 self.services[bandit.number] = ServedBandit(self, bandit)
+        self._live = [each for each in self.services.values() if each.declared.arms]
 
     def renew_tokens(self, tokens: Mapping[str, str]) -> None:
         """Use what token files hold by now; retired bandits keep their tokens."""
-        for service in self._live():
+        for service in self._live:
             service.token = tokens.get(service.declared.name)
 
     @property
     def token(self) -> str | None:
         """The token of the bandit that is asked without being named; None where there are more."""
-        live = self._live()
+        live = self._live
         return live[0].token if len(live) == 1 else None
 
     def bandit(self, name: str) -> ServedBandit:
@@ -98,18 +100,15 @@ class ServedAgent:
         for service in self.services.values():
             if service.declared.name == name:
                 return service
-        known = [service.declared.name for service in self._live()]
+        known = [service.declared.name for service in self._live]
         raise UnknownBanditError(str(unknown_name("bandit", name[:63], known)))
 
     def bandits(self) -> list[BanditState]:
         """Return all bandits, the retired ones last."""
         return sorted(map(bandit_state, self.services.values()), key=lambda state: state.retired)
 
-    def _live(self) -> list[ServedBandit]:
-        return [service for service in self.services.values() if service.declared.arms]
-
     def _only(self) -> ServedBandit:
-        live = self._live()
+        live = self._live
         if len(live) != 1:
             names = [service.declared.name for service in live][:10]
             raise UnknownBanditError(
@@ -150,7 +149,7 @@ class ServedAgent:
 
     def context_schema(self) -> dict[str, Any] | None:
         """Return what a context must be where there is one bandit only."""
-        live = self._live()
+        live = self._live
         return live[0].context_schema() if len(live) == 1 else None
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
@@ -189,14 +188,14 @@ class ServedAgent:
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows of the first bandit, with what happened after an event."""
-        live = self._live() or list(self.services.values())
+        live = self._live or list(self.services.values())
         if not live:
             raise UnavailableError("this agent has no bandit yet")
         return live[0].state(since)
 
     def listed(self, shown: ServedBandit) -> list[str]:
         """Return the names of all bandits that choose, that of one first."""
-        others = [each for each in self._live() if each is not shown]
+        others = [each for each in self._live if each is not shown]
         return [each.declared.name for each in (shown, *others)]
 
     def ready(self) -> str | None:

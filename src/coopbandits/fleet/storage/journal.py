@@ -198,10 +198,9 @@ class Journal:
         """
         if self.trouble:
             raise DiskError(self.trouble)
-        self._gather(self._encode_held() + self._encode(event, bandit))
-
-    def _gather(self, data: bytes) -> None:
-        self._gathered.append(data)
+        if self._held:
+            self._gathered.append(self._encode_held())
+        self._gathered.append(self._encode(event, bandit))
         self.appended += 1
         if self.committer is not None:
             self.committer.gathered()
