@@ -5,10 +5,9 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 
-from coopbandits.fleet.protocol.arms import pack_arms
+from coopbandits.fleet.protocol.arms import MOST_UNNAMED, pack_arms
 from coopbandits.fleet.protocol.frames import Greeting, Stamp, encode_greeting
 from coopbandits.fleet.protocol.sessions import PLACE_SECONDS
-from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 
 from .bandits import CLUSTER, Many, both
 

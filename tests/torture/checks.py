@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from coopbandits.core.aggregate.aggregation import MIXED, OWN
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.tree_sums import CERTAIN
+from coopbandits.fleet.protocol.arms import MOST_UNNAMED
 from coopbandits.fleet.protocol.links import MOST_SILENT
-from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
 from tests.torture.application import LIFETIME, MOST_TICKETS, Account, ViolationError
 from tests.torture.bandits import OPTIONS

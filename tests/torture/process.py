@@ -19,16 +19,14 @@ from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.assemble import make_members
-from coopbandits.fleet.process.commit import GroupCommit
+from coopbandits.fleet.process.commit import BesideRewriter, Done, GroupCommit
 from coopbandits.fleet.process.declare import (
     Declarations,
     make_shell,
     open_bandits,
     take,
 )
-from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.runtime import JUMP
-from coopbandits.fleet.process.worker import Done
 from coopbandits.fleet.service import Choice, Receipt, UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import DiskError, FileDisk

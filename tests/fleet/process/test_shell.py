@@ -13,9 +13,8 @@ import pytest
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
-from coopbandits.fleet.process.commit import GroupCommit
+from coopbandits.fleet.process.commit import Done, GroupCommit
 from coopbandits.fleet.process.shell import MOST_UNSENT, Shell
-from coopbandits.fleet.process.worker import Done
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.storage.disk import DiskError, MemoryDisk

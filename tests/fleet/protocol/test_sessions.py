@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from coopbandits.fleet.protocol import sessions
-from coopbandits.fleet.protocol.arms import Order, order_of, pack_arms, unpack_arms
+from coopbandits.fleet.protocol.arms import (
+    MOST_LISTED,
+    MOST_UNNAMED,
+    Order,
+    order_of,
+    pack_arms,
+    unpack_arms,
+)
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
     BanditFrame,
@@ -21,10 +28,8 @@ from coopbandits.fleet.protocol.frames import (
     encode_plain,
     plain_form,
 )
-from coopbandits.fleet.protocol.greetings import MOST_GREETINGS
 from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.protocol.sessions import PLACE_SECONDS
-from coopbandits.fleet.protocol.unnamed import MOST_LISTED, MOST_UNNAMED
+from coopbandits.fleet.protocol.sessions import MOST_GREETINGS, PLACE_SECONDS
 from coopbandits.fleet.storage.events import Declared
 
 from ..bandits import CLUSTER, Many, both

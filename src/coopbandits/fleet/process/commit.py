@@ -2,20 +2,25 @@
 
 While a batch is being written, the next one gathers. An answer waits for the batch that its event
 is in, and so does every message to a neighbour (`shell.py`).
+
+Writes a journal anew beside the event loop, while every event goes to the old one by itself.
+
+What takes the disk's time is done by a thread, beside the event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from coopbandits.fleet.process.shell import Shell, unavailable
-from coopbandits.fleet.process.worker import Worker
 from coopbandits.fleet.service import Stored
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.journal import Batch, Rewrite
+from coopbandits.fleet.storage.journal import Batch, Journal, Rewrite
 
 
 class GroupCommit:
@@ -124,3 +129,95 @@ class GroupCommit:
         while self._flying or self._launching:
             await self.worker.rest()
         self.journal.committer = self.journal.rewriter = self.shell.commit = None
+
+
+class BesideRewriter:
+    """Prepares a file in a worker, switches to it in the event loop, and has its folder synced."""
+
+    def __init__(self, journal: Journal, worker: Worker) -> None:
+        self.journal, self.worker = journal, worker
+        self._busy = False
+        journal.rewriter = self
+
+    def request(self, export: Callable[[], dict[str, Any]]) -> None:
+        """Begin, unless it is being done already."""
+        if self._busy:
+            return
+        rewrite = self.journal.begin_rewrite(export())
+        self._busy = True
+        self.worker.run(
+            lambda: self.journal.prepare(rewrite), lambda error: self._prepared(rewrite, error)
+        )
+
+    def _prepared(self, rewrite: Rewrite, error: DiskError | None) -> None:
+        if error is None:
+            try:
+                self.journal.switch(rewrite)
+            except DiskError as failure:
+                error = failure
+        self.journal.finish_rewrite(rewrite, error)
+        if error is None:
+            self.worker.run(self.journal.disk.settle, self._settled)
+        else:
+            self._busy = False
+
+    def _settled(self, error: DiskError | None) -> None:
+        self.journal.finish_settling(error)
+        self._busy = False
+
+    async def close(self) -> None:
+        """Wait until it is done, and leave the journal to write itself anew."""
+        while self._busy:
+            await self.worker.rest()
+        self.journal.rewriter = None
+
+
+Done = Callable[[DiskError | None], None]
+
+
+class Worker(Protocol):
+    """Does one thing after another."""
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call in the event loop, after everything that is ready to run."""
+
+    def run(self, work: Callable[[], None], done: Done) -> None:
+        """Do some work, then call `done` in the event loop with what failed."""
+
+    async def rest(self) -> None:
+        """Wait until what is under way is done, or for the event loop's next turn."""
+
+
+class Thread:
+    """A worker in a thread of its own; make it in a running event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._pool = ThreadPoolExecutor(1, "journal")
+        self._task: asyncio.Future[None] | None = None
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call after everything that is ready to run."""
+        self._loop.call_soon(call)
+
+    def run(self, work: Callable[[], None], done: Done) -> None:
+        """Do some work in the thread."""
+        self._task = self._loop.run_in_executor(self._pool, work)
+        self._task.add_done_callback(lambda task: self._ended(task, done))
+
+    def _ended(self, task: asyncio.Future[None], done: Done) -> None:
+        self._task = None
+        error = task.exception()
+        if error is not None and not isinstance(error, DiskError):
+            error = DiskError(f"the journal cannot be written: {error}")
+        done(error)
+
+    async def rest(self) -> None:
+        """Wait for the work, or for one turn of the loop."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        await asyncio.sleep(0)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._pool.shutdown()

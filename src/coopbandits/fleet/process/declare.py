@@ -29,10 +29,9 @@ from coopbandits.fleet.process.assemble import (
 )
 from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.process.shell import Shell
-from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
+from coopbandits.fleet.protocol.arms import MOST_UNNAMED, ArmNotary, signed_form
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.sessions import Terms
-from coopbandits.fleet.protocol.unnamed import MOST_UNNAMED
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.bandits import Bandits, Declaration

@@ -13,16 +13,14 @@ from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.document.files import WatchedDocument
-from coopbandits.fleet.process.commit import GroupCommit
+from coopbandits.fleet.process.commit import BesideRewriter, GroupCommit, Thread
 from coopbandits.fleet.process.declare import (
     Declarations,
     make_shell,
     open_bandits,
     take_file,
 )
-from coopbandits.fleet.process.rewrite import BesideRewriter
 from coopbandits.fleet.process.ruled_bandits import RuledBandits
-from coopbandits.fleet.process.worker import Thread
 from coopbandits.fleet.protocol.gossip import HalfDoneError
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
 from coopbandits.fleet.service.agent import ServedAgent

@@ -28,8 +28,7 @@ from coopbandits.fleet.protocol.frames import Fields, Greeting
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.proofs import ForgedError
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.hearing import OWN_ERRORS
-from coopbandits.fleet.storage.replica import KEPT_ROUNDS, Replica
+from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
 
 Say = Callable[[Peer, int, Vector | None, Fields | None], None]
 """Sends a neighbour the values of a round, and fields beside them."""

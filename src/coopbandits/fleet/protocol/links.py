@@ -4,6 +4,8 @@ When a link comes up, both ends send HELLO: who they are, their cluster, configu
 incarnation. A mismatch is
 refused in one sentence, sent to the other end as BYE, and counted. Where agents find each other,
 whoever has called says HELLO first, and may be told that there is no room.
+
+Whether a HELLO is that of the expected neighbour, and otherwise why not, in one sentence.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.overlay.messages import Message
-from coopbandits.fleet.protocol.chronicle import Chronicle
+from coopbandits.fleet.protocol.chronicle import Chronicle, Refusals
 from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
     NO_DOOR,
@@ -32,9 +34,7 @@ from coopbandits.fleet.protocol.frames import (
     encode_hello,
     encode_members,
 )
-from coopbandits.fleet.protocol.hello import check_hello
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.protocol.refusals import Refusals
 from coopbandits.fleet.protocol.ruled import Ruled
 from coopbandits.fleet.protocol.sessions import Links, Sessions, Terms
 from coopbandits.fleet.protocol.settings import NodeSettings
@@ -371,3 +371,29 @@ class LinkedNode:
 
     def _refuse_document(self, peer: str, reason: str, sentence: str) -> None:
         self._refuse(self.peers[peer], reason, sentence)
+
+
+def check_hello(settings: NodeSettings, peer: Peer, frame: HelloFrame) -> None:
+    """Refuse all but the expected neighbour, of the same cluster, epoch and configuration."""
+    hello, stamp = frame.hello, frame.stamp
+    for what, theirs, own in (
+        ("id", hello.node, peer.name),
+        ("cluster", hello.cluster, settings.cluster),
+        ("epoch", stamp.epoch, settings.epoch),
+        ("configuration", hello.configuration, settings.configuration),
+    ):
+        if theirs != own:
+            raise InputError(
+                f"{peer.name} has {what} {short(theirs)}, but {settings.node} expects "
+                f"{short(own)}; compare both files with: coopbandits agent --check"
+            )
+    if stamp.incarnation < peer.incarnation:
+        raise InputError(
+            f"{peer.name} has incarnation {stamp.incarnation}, but {peer.incarnation} was seen: "
+            "an older process still runs, or a clock went back"
+        )
+
+
+def short(value: str | int) -> str:
+    """Return a value for a sentence; a digest is cut to its first digits."""
+    return repr(value[:12]) if isinstance(value, str) and len(value) == 64 else repr(value)

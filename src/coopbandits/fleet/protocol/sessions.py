@@ -10,6 +10,8 @@ Policies whose arms cannot change need the same arms in the same order on all ag
 All that is sent in one round goes to a neighbour at once. A flood without news sends nothing, ends
 no round and writes nothing. Sessions of synchronous policies end their rounds when all messages
 have arrived, all others by the clock.
+
+How many greetings about bandits are worked on: each may take a new agent, and an answer.
 """
 
 from __future__ import annotations
@@ -24,10 +26,15 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.identity.notary import Signing
 from coopbandits.fleet.protocol.arms import (
+    MOST_LISTED,
+    MOST_UNNAMED,
     Order,
+    Strange,
+    idle_arms,
     in_own_order,
     order_of,
     pack_arms,
+    room_for,
     unpack_arms,
 )
 from coopbandits.fleet.protocol.frames import (
@@ -43,15 +50,7 @@ from coopbandits.fleet.protocol.frames import (
     plain_form,
 )
 from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
-from coopbandits.fleet.protocol.greetings import MOST_GREETINGS, Greetings
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.protocol.unnamed import (
-    MOST_LISTED,
-    MOST_UNNAMED,
-    Strange,
-    idle_arms,
-    room_for,
-)
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.purging import PURGED
@@ -524,3 +523,39 @@ class Sessions:
         unsent, self._unsent = self._unsent, {}
         for name, frames in unsent.items():
             self.links.send(self.links.peers[name], b"".join(frames), now)
+
+
+MOST_GREETINGS = 10
+"""So many of one bandit and neighbour are worked on per second, of others the last one later."""
+
+Key = tuple[int, int]
+"""The numbers of a bandit, 0 for all that are unknown here, and of a neighbour."""
+
+
+class Greetings:
+    """When greetings came lately, and those that are still to be worked on."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Key, tuple[float, int]] = {}  # since when, and how many
+        self.late: dict[Key, BanditFrame] = {}
+
+    def is_due(self, key: Key, now: float) -> bool:
+        """Return whether to work on a greeting now, and count it if so."""
+        since, many = self._counts.get(key, (now, 0))
+        if now >= since + 1.0:
+            since, many = now, 0
+        if many >= MOST_GREETINGS:
+            return False
+        self._counts[key] = since, many + 1
+        self.late.pop(key, None)
+        return True
+
+    def down(self, neighbor: int) -> None:
+        """Forget what a neighbour said over a link that is down."""
+        for key in [key for key in self.late if key[1] == neighbor]:
+            del self.late[key]
+
+    def let_go(self, neighbors: Collection[int]) -> None:
+        """Forget some neighbours."""
+        for key in [key for key in self._counts if key[1] in neighbors]:
+            del self._counts[key]

@@ -5,6 +5,8 @@ disk, so a crash undoes nothing that somebody knows of. The one exception is the
 synchronous round, which is written with the next event. Opening replays all events. A replica has
 no clock, network or random source: time and random words are arguments, and the disk belongs to the
 journal.
+
+What an agent is told: rewards, and the messages with which a round ends.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from coopbandits.core.contract import (
     ReopenedAgent,
     Share,
     State,
+    TimedAgent,
     Vector,
 )
 from coopbandits.core.cooperative import CooperativeAgent
@@ -43,7 +46,6 @@ from coopbandits.fleet.storage.events import (
     Replaced,
     Spoke,
 )
-from coopbandits.fleet.storage.hearing import OWN_ERRORS, receive, receive_as_spoken, tell
 from coopbandits.fleet.storage.journal import Chapter, Journal
 from coopbandits.fleet.storage.purging import fold, proofs_without
 from coopbandits.fleet.storage.tickets import Settled, Tickets
@@ -486,3 +488,53 @@ class Replica:
         self.proofs, self.certificates = state["proofs"], state["certificates"]
         self._spoken_state = state["before"]
         self._observed_since = [tuple(told) for told in state["since"]]
+
+
+OWN_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What code that does not check its arguments raises."""
+
+
+def tell(agent: FleetAgent, arm: int, seen: float, context: bytes = b"") -> None:
+    """Tell an agent the reward of a pull, with the features of the request where there are any."""
+    if context:
+        cast("ContextFleetAgent", agent).observe(arm, seen, np.frombuffer(context))
+    else:
+        agent.observe(arm, seen)
+
+
+def receive(agent: FleetAgent, messages: Mapping[int, Vector], tick: int) -> None:
+    """Hand messages to an agent; one of somebody's own may trip over what a neighbour sends."""
+    if agent.view.told_time:
+        cast("TimedAgent", agent).pass_time(tick)
+    try:
+        agent.receive(messages)
+    except InputError:
+        raise
+    except OWN_ERRORS as error:
+        raise InputError(f"the agent cannot read a message: {told(error)}") from error
+
+
+def receive_as_spoken(
+    agent: FleetAgent,
+    spoken_state: State,
+    messages: Mapping[int, Vector],
+    since: Iterable[tuple[Any, ...]],
+) -> None:
+    """End the round from the state in which the agent spoke, then observe what came since.
+
+    Neighbours mix the values they were sent. Mixing newer rewards into the same round here would
+    count them twice.
+    """
+    present, open_pulls = agent.export_state(), agent.open_pulls
+    open_features = getattr(agent, "open_features", None)
+    agent.restore_state(spoken_state)
+    try:
+        receive(agent, messages, 0)  # a synchronous policy is not told the time
+    except InputError:
+        agent.restore_state(present)
+        raise
+    for pull in since:
+        tell(agent, *pull)
+    agent.open_pulls = open_pulls
+    if open_features is not None:
+        cast("ContextFleetAgent", agent).open_features = open_features
