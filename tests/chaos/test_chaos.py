@@ -21,10 +21,9 @@ import pytest
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.local.audit import Verdict, add_up, judge
-from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import Place, names, write_configs
 from coopbandits.fleet.local.members import Members
-from coopbandits.fleet.local.players import Player, Reward, Tape
+from coopbandits.fleet.local.players import Ending, Player, Reward, Tape
 from coopbandits.fleet.local.settings import Settings, make_settings
 from coopbandits.fleet.local.trouble import Dice
 

@@ -12,7 +12,7 @@ from coopbandits.demo.application import DEFAULT, AdvisedApplication, BlindAppli
 from coopbandits.demo.files import Supply
 from coopbandits.demo.options import OPTIONS
 from coopbandits.fleet.client import UnreachableError
-from coopbandits.fleet.local.ending import Ending
+from coopbandits.fleet.local.players import Ending
 from coopbandits.fleet.service import Choice, Receipt
 
 SUPPLY = Supply([b"some text, " * 100], [b"a backup, " * 100])

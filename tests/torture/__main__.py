@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from coopbandits.cli.screen import say
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.durations import duration
+from coopbandits.fleet.config.fields import duration
 from coopbandits.sim.progress import Progress
 from tests.torture import report, run, schedule
 from tests.torture.run import Outcome

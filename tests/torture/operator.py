@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import DocumentConfig
-from coopbandits.fleet.config.write import write_config
+from coopbandits.fleet.config.read import write_config
 from coopbandits.fleet.document.content import read_document
 from coopbandits.fleet.document.seal import Signed, make_head, sign
 from coopbandits.fleet.identity.operators import public_bytes

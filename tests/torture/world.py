@@ -19,8 +19,7 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import DocumentConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.process.declare import make_shell, open_bandits
-from coopbandits.fleet.process.ruled_bandits import RuledBandits
+from coopbandits.fleet.process.declare import RuledBandits, make_shell, open_bandits
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.sessions import Session

@@ -18,7 +18,7 @@ from coopbandits.fleet.client import Client, UnreachableError
 from coopbandits.fleet.config import parse_config
 from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.config.read import load
-from coopbandits.fleet.document.compare import differences
+from coopbandits.fleet.document.check import differences
 from coopbandits.fleet.document.content import Document, read_document
 from coopbandits.fleet.document.files import load_document, load_signed, sign_file, signature_file
 from coopbandits.fleet.document.seal import to_json

@@ -11,7 +11,7 @@ import msgspec
 from coopbandits.core.errors import InputError
 from coopbandits.dashboard.serving import Shown
 from coopbandits.dashboard.stored import StoredRun
-from coopbandits.fleet.api.answers import JSON, Answer
+from coopbandits.fleet.api.messages import JSON, Answer
 from coopbandits.fleet.api.pages import EVENTS, FRESH, ROOT
 from coopbandits.fleet.api.site import Endpoint, Request
 

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from coopbandits.demo.files import Supply
 from coopbandits.demo.options import OPTIONS, Measurement, measure
 from coopbandits.fleet.client import AsyncClient, UnreachableError
-from coopbandits.fleet.local.ending import Ending
-from coopbandits.fleet.local.players import Reward
+from coopbandits.fleet.local.players import Ending, Reward
 from coopbandits.fleet.service import UnavailableError
 
 PERIOD = 0.1

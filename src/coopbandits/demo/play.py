@@ -17,9 +17,9 @@ from coopbandits.demo.options import BYTES_PER_SECOND, OPTIONS
 from coopbandits.demo.story import RECENT, Mark, Story, mean_reward
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.local.audit import Verdict, add_up, judge
-from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import names, reserved, write_tables
 from coopbandits.fleet.local.members import Member, Members
+from coopbandits.fleet.local.players import Ending
 from coopbandits.fleet.local.playing import Beside, first_error, interruptible, running
 from coopbandits.fleet.local.summary import conservation
 from coopbandits.network import Network

@@ -19,8 +19,8 @@ import uvloop
 
 from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import Api, ApiServer
-from coopbandits.fleet.api.connections import Connections
 from coopbandits.fleet.api.protocol import Connection
+from coopbandits.fleet.api.server import Connections
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Stored, UnavailableError
 

@@ -14,8 +14,8 @@ import pytest
 import uvloop
 
 from coopbandits.fleet.api import streams
-from coopbandits.fleet.api.answers import Answer
 from coopbandits.fleet.api.app import Api
+from coopbandits.fleet.api.messages import Answer
 from coopbandits.fleet.api.site import Endpoint, Request
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import ApiLimits

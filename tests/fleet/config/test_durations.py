@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.durations import duration, shown
+from coopbandits.fleet.config.fields import duration, shown
 
 
 @pytest.mark.parametrize(

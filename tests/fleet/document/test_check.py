@@ -9,7 +9,7 @@ import pytest
 
 from coopbandits.cli import app
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.write import write_config
+from coopbandits.fleet.config.read import write_config
 from coopbandits.fleet.document.check import checked
 from coopbandits.fleet.document.files import signature_file
 from coopbandits.fleet.identity.operators import make_key

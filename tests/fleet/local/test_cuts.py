@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.local.cuts import Cuts
 from coopbandits.fleet.local.layout import Place
+from coopbandits.fleet.local.trouble import Cuts
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

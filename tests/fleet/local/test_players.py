@@ -9,10 +9,9 @@ import pytest
 
 from coopbandits import BernoulliBandit, GaussianBandit, Problem
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import Place
 from coopbandits.fleet.local.members import FleetError
-from coopbandits.fleet.local.players import Player, Tape
+from coopbandits.fleet.local.players import Ending, Player, Tape
 from coopbandits.fleet.service import Choice, Receipt
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
 

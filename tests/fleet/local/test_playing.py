@@ -22,9 +22,9 @@ from coopbandits import InputError
 from coopbandits.fleet.client import AsyncClient
 from coopbandits.fleet.local import members
 from coopbandits.fleet.local.audit import Verdict
-from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import BANDIT
 from coopbandits.fleet.local.members import FleetError
+from coopbandits.fleet.local.players import Ending
 from coopbandits.fleet.local.playing import perform, play, settle
 from coopbandits.fleet.local.settings import Settings, make_settings
 from coopbandits.fleet.local.stage import Stage, opened

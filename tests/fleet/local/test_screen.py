@@ -14,13 +14,13 @@ from rich.console import Console
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.local import summary
 from coopbandits.fleet.local.audit import Verdict
-from coopbandits.fleet.local.cuts import Cuts
 from coopbandits.fleet.local.layout import Place, names
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.players import Player, Reward, Tape
 from coopbandits.fleet.local.screen import LINE_SECONDS, Screen
 from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.local.stage import Stage
+from coopbandits.fleet.local.trouble import Cuts
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from coopbandits.fleet.overlay.chance import Chance
-from coopbandits.fleet.overlay.contacts import PassiveView
+from coopbandits.fleet.overlay.hyparview import Chance, PassiveView
 from coopbandits.fleet.overlay.messages import Contact
 from tests.torture.words import words_of
 

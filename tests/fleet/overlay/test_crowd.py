@@ -25,7 +25,7 @@ import pytest
 
 from benchmarks.fleet.processes import cpu_seconds
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.config.write import write_config
+from coopbandits.fleet.config.read import write_config
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.results.statistics import columns
 from tests.torture.overlay.party import EPOCH, Party

@@ -7,8 +7,6 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.fleet.overlay.actions import Action, Call, Close, Send
-from coopbandits.fleet.overlay.chance import Chance
 from coopbandits.fleet.overlay.hyparview import (
     IMPROVE_TICKS,
     LAST_RECALL,
@@ -21,7 +19,12 @@ from coopbandits.fleet.overlay.hyparview import (
     SAME_ADDRESS_TICKS,
     SHUFFLE_TICKS,
     WELCOME_TICKS,
+    Action,
+    Call,
+    Chance,
+    Close,
     HyParView,
+    Send,
     bond,
 )
 from coopbandits.fleet.overlay.messages import (

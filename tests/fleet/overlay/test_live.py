@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.config.write import write_config
+from coopbandits.fleet.config.read import write_config
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.process.embedded import LocalAgent
 

@@ -44,7 +44,7 @@ import asyncio, logging, os, resource, sys
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.transport.listener import Listener
+from coopbandits.fleet.transport.sockets import Listener
 from tests.fleet.api.stand_in import StandIn
 
 usual = Listener._pause

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.api.answers import Answer
 from coopbandits.fleet.api.app import Api
+from coopbandits.fleet.api.messages import Answer
 from coopbandits.fleet.api.site import Request
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.runtime import Runtime

@@ -24,7 +24,7 @@ from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.transport import handshake, tcp
-from coopbandits.fleet.transport.listener import Listener
+from coopbandits.fleet.transport.sockets import Listener
 from coopbandits.fleet.transport.stream import Stream
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.testing.checks.transport import Witness
@@ -37,7 +37,7 @@ PATIENCE = 90.0
 BROKEN = """
 import sys, time
 from pathlib import Path
-from coopbandits.fleet.api.connections import Connections
+from coopbandits.fleet.api.server import Connections
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.process import main, runtime
 from coopbandits.fleet.process.runtime import SteadyClock

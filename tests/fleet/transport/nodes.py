@@ -11,8 +11,8 @@ from pathlib import Path
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.throwaway import ThrowawayCredentials
 from coopbandits.fleet.identity.tls import Credentials
+from coopbandits.fleet.transport.sockets import Timing
 from coopbandits.fleet.transport.tcp import TcpTransport
-from coopbandits.fleet.transport.timing import Timing
 from coopbandits.testing.checks.transport import Witness
 
 NODES = ("alpha", "beta", "gamma")

@@ -11,8 +11,8 @@ import pytest
 import uvloop
 
 from coopbandits.fleet.transport import held
+from coopbandits.fleet.transport.sockets import Timing
 from coopbandits.fleet.transport.tcp import TcpTransport
-from coopbandits.fleet.transport.timing import Timing
 from coopbandits.testing.checks.transport import Witness
 
 from .nodes import Factory, places, until

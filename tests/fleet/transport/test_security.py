@@ -13,7 +13,7 @@ import pytest
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.tls import ALPN
 from coopbandits.fleet.transport import tcp
-from coopbandits.fleet.transport.timing import Timing
+from coopbandits.fleet.transport.sockets import Timing
 from coopbandits.testing.checks.transport import Witness
 
 from .nodes import PATIENCE, agent, credentials, until

@@ -10,9 +10,15 @@ import pytest
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.transport import listener as listening
-from coopbandits.fleet.transport.listener import Listener
-from coopbandits.fleet.transport.sockets import connect, listen, resolve, tune
-from coopbandits.fleet.transport.timing import Timing, chance
+from coopbandits.fleet.transport.sockets import (
+    Listener,
+    Timing,
+    chance,
+    connect,
+    listen,
+    resolve,
+    tune,
+)
 
 
 def test_an_address_that_this_machine_does_not_have_is_left_out() -> None:

@@ -16,7 +16,7 @@ import uvloop
 
 from coopbandits.fleet.identity.tls import reason_of
 from coopbandits.fleet.transport import stream as stream_module
-from coopbandits.fleet.transport.handshake import secured
+from coopbandits.fleet.transport.connection import secured
 from coopbandits.fleet.transport.stream import RECORD, Stream
 from coopbandits.testing.checks.transport import pattern
 

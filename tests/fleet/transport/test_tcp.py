@@ -16,8 +16,8 @@ from coopbandits.core import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.certs import renew
 from coopbandits.fleet.identity.tls import ALPN
+from coopbandits.fleet.transport.sockets import Timing
 from coopbandits.fleet.transport.tcp import TcpTransport
-from coopbandits.fleet.transport.timing import Timing
 from coopbandits.testing.checks.transport import Witness
 
 from .nodes import PATIENCE, QUICK, agent, credentials, places, until

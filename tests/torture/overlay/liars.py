@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from coopbandits.fleet.overlay.actions import Call, Send
+from coopbandits.fleet.overlay.hyparview import Call, Send
 from coopbandits.fleet.overlay.messages import (
     MOST_CONTACTS,
     Ask,

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from coopbandits.fleet.overlay.actions import Action, Call, Close, Send
-from coopbandits.fleet.overlay.chance import Chance
-from coopbandits.fleet.overlay.hyparview import HyParView
+from coopbandits.fleet.overlay.hyparview import Action, Call, Chance, Close, HyParView, Send
 from coopbandits.fleet.overlay.messages import Contact, Message, Refused, encode
 from coopbandits.fleet.protocol.frames import HEADER
 from tests.torture.words import words_of

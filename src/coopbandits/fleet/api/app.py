@@ -13,10 +13,10 @@ from urllib.parse import parse_qs
 import msgspec
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.api.answers import Answer, accepted, refused
 from coopbandits.fleet.api.callers import Callers
 from coopbandits.fleet.api.messages import (
     AliveAnswer,
+    Answer,
     ArmAnswer,
     ArmsAnswer,
     BanditAnswer,
@@ -29,7 +29,9 @@ from coopbandits.fleet.api.messages import (
     ReadyAnswer,
     ReceiptAnswer,
     RecommendationAnswer,
+    accepted,
     reader,
+    refused,
 )
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, render
 from coopbandits.fleet.api.openapi import LARGEST, describe

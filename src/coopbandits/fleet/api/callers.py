@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.api.answers import Answer, refused
+from coopbandits.fleet.api.messages import Answer, refused
 from coopbandits.fleet.config import ApiLimits
 
 HOST = re.compile(

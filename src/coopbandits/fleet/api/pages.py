@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coopbandits.fleet.api.answers import Answer, refused
+from coopbandits.fleet.api.messages import Answer, refused
 from coopbandits.fleet.api.site import Endpoint, Request, Route, Site
 from coopbandits.page import assets
 from coopbandits.page.feed import Feed

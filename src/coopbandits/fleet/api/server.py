@@ -1,21 +1,33 @@
-"""Serves a site, such as an agent's API, in a running event loop."""
+"""Serves a site, such as an agent's API, in a running event loop.
+
+The connections of an API: how many there are, and how long each may take.
+
+The socket on which an API listens.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import socket
 import ssl
-from collections.abc import Collection
+import stat
+from collections.abc import Collection, Iterator
+from email.utils import formatdate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.api.app import PUBLIC, Api, Drain
 from coopbandits.fleet.api.callers import Callers
-from coopbandits.fleet.api.connections import Connections
+from coopbandits.fleet.api.messages import Answer
+from coopbandits.fleet.api.protocol import Connection
 from coopbandits.fleet.api.site import Site
-from coopbandits.fleet.api.sockets import file_at, listen, release
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.transport.listener import Listener
+from coopbandits.fleet.sparing import SparingLog
+from coopbandits.fleet.transport.sockets import Listener
 
 if TYPE_CHECKING:
     from coopbandits.fleet.service import Service
@@ -151,3 +163,209 @@ class ApiServer(Server):
             service, token, public, callers=callers, limits=limits, drain=drain if proven else None
         )
         super().__init__(api, place, tls=tls, limits=limits)
+
+
+log = logging.getLogger(__name__)
+
+
+class Connections:
+    """Accepted connections within their budget.
+
+    Where the budget is used up, the connection that has waited longest for its client makes room,
+    one that never made a request first. So idle ones, however many, keep nobody out.
+
+    Parameters
+    ----------
+    api : Site
+        Answers requests, and counts what is refused and cut.
+    limits : ApiLimits
+        The limits.
+    tls : ssl.SSLContext or None
+        For HTTPS.
+    """
+
+    def __init__(self, api: Site, limits: ApiLimits, tls: ssl.SSLContext | None) -> None:
+        self.api, self.limits, self.tls = api, limits, tls
+        self.date = formatdate(usegmt=True).encode()
+        self._open: dict[Connection, asyncio.Task[Any]] = {}
+        self._left = asyncio.Event()
+        self._refusals = SparingLog(log, "refused requests")
+        self._cuts = SparingLog(log, "cut connections")
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def take(self, sock: socket.socket, _: Any) -> None:
+        """Serve an accepted socket, or close it if there is no room."""
+        if len(self._open) >= self.limits.max_connections and not self._make_room():
+            sock.close()
+            return
+        if sock.family != socket.AF_UNIX:  # without this, 40 ms are lost
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made = Connection(self, asyncio.get_running_loop())
+        self._open[made] = asyncio.create_task(self._enter(made, sock))
+
+    async def _enter(self, made: Connection, sock: socket.socket) -> None:
+        patience = self.limits.header_timeout if self.tls else None
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(
+                lambda: made, sock, ssl=self.tls, ssl_handshake_timeout=patience
+            )
+        except BaseException as error:
+            self.forget(made)
+            sock.close()
+            if not isinstance(error, OSError):  # such as a handshake that failed
+                raise
+
+    def sweep(self, now: float) -> None:
+        """Cut those that take too long, and set the date."""
+        self.date = formatdate(usegmt=True).encode()
+        for made in [made for made in self._open if made.is_late(now)]:
+            self._cut(made, made.phase)
+
+    async def close(self, grace: float) -> None:
+        """Finish open requests and close; cut those that take longer."""
+        for made, entering in list(self._open.items()):
+            if made.transport is None:
+                entering.cancel()
+            else:
+                made.leave()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await self._wait_until_left()
+        for made in list(self._open):
+            if made.transport is not None:
+                made.transport.abort()
+        await self._wait_until_left()
+
+    async def _wait_until_left(self) -> None:
+        while self._open:
+            self._left.clear()
+            await self._left.wait()
+
+    def _make_room(self) -> bool:
+        waiting = [made for made in self._open if not made.busy]
+        if not waiting:
+            self.api.meter.cuts["no room"] += 1
+            return False
+        self._cut(min(waiting, key=lambda made: (made.served > 0, made.since)), "room")
+        return True
+
+    def _cut(self, made: Connection, reason: str) -> None:
+        self.api.meter.cuts[reason] += 1
+        if reason != "idle":
+            now = asyncio.get_running_loop().time()
+            self._cuts.warning(now, "cut a connection of the API, by its limit: %s", reason)
+        entering = self._open.pop(made)
+        if made.transport is not None:
+            made.transport.abort()
+        else:
+            entering.cancel()
+
+    def forget(self, made: Connection) -> None:
+        """Count a connection no longer."""
+        self._open.pop(made, None)
+        if not self._open:
+            self._left.set()
+
+    def note_refusal(self, answer: Answer) -> None:
+        """Count and log what was no request within the limits."""
+        self.api.meter.count("other", answer.status)
+        now = asyncio.get_running_loop().time()
+        self._refusals.warning(now, "refused a request: %s", answer.body.decode())
+
+
+UNIX_MODE = 0o660
+
+
+async def listen(place: Address | Path, *, protected: bool) -> socket.socket:
+    """Return a listening socket.
+
+    Parameters
+    ----------
+    place : Address or Path
+        Where to listen; port 0 picks a free port.
+    protected : bool
+        Whether clients must authenticate. If not, only this machine may connect.
+
+    Raises
+    ------
+    InputError
+        The place is taken, cannot be used, or would be open to everybody.
+    """
+    try:
+        if isinstance(place, Path):
+            return _listen_unix(place)
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+        family, _, _, _, target = found[0]
+        if not protected and not Address(*target[:2]).is_loopback:
+            raise InputError(
+                f"the API at {place} would be open to everybody; set a token, or listen on "
+                "127.0.0.1 or a Unix socket"
+            )
+        return _listen_tcp(family, target)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {show_place(place)}: {error.strerror}; choose another address"
+        ) from error
+
+
+def file_at(place: Address | Path) -> tuple[int, int] | None:
+    """Return which file a Unix socket has, by device and inode; None where there is none."""
+    if not isinstance(place, Path):
+        return None
+    try:
+        found = place.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def release(place: Address | Path, file: tuple[int, int] | None) -> None:
+    """Remove the file of a Unix socket, unless another process has put its own there since."""
+    if isinstance(place, Path) and file is not None and file_at(place) == file:
+        place.unlink(missing_ok=True)
+
+
+def _listen_tcp(family: int, target: tuple[Any, ...]) -> socket.socket:
+    # asyncio sets TCP_NODELAY only on sockets that name their protocol; without it, 40 ms are lost.
+    with _closed_on_failure(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(target)
+        made.listen(socket.SOMAXCONN)
+    return made
+
+
+def _listen_unix(path: Path) -> socket.socket:
+    _remove_stale(path)
+    with _closed_on_failure(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as made:
+        made.bind(str(path))
+        path.chmod(UNIX_MODE)  # before `listen`, so before anybody can connect
+        made.listen(socket.SOMAXCONN)
+    return made
+
+
+@contextlib.contextmanager
+def _closed_on_failure(made: socket.socket) -> Iterator[socket.socket]:
+    try:
+        yield made
+    except OSError:
+        made.close()
+        raise
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the socket of a process that has ended."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise InputError(f"{path} exists and is no socket; choose another path or remove it")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+            caller.settimeout(1.0)
+            try:
+                caller.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink()
+                return
+        raise InputError(f"another process listens on {path}; stop it or choose another path")

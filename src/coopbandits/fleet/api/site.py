@@ -13,8 +13,8 @@ from functools import cached_property, partial
 from time import perf_counter
 from typing import NamedTuple
 
-from coopbandits.fleet.api.answers import JSON, Answer, Begin, failed, refused
 from coopbandits.fleet.api.callers import PREFLIGHT, Callers, Headers
+from coopbandits.fleet.api.messages import JSON, Answer, Begin, failed, refused
 from coopbandits.fleet.api.metrics import Meter
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Stored, UnavailableError

@@ -8,9 +8,8 @@ from coopbandits.fleet.config.model import (
     NodeConfig,
     TlsFiles,
 )
-from coopbandits.fleet.config.read import ConfigError, parse_config, read_config
+from coopbandits.fleet.config.read import ConfigError, parse_config, read_config, write_config
 from coopbandits.fleet.config.rewards import RewardScale
-from coopbandits.fleet.config.write import write_config
 
 __all__ = [
     "ApiLimits",

@@ -25,7 +25,6 @@ from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import fields as read
-from coopbandits.fleet.config.durations import duration
 from coopbandits.fleet.config.eligibility import (
     Traits,
     can_purge,
@@ -34,6 +33,7 @@ from coopbandits.fleet.config.eligibility import (
     with_settings,
 )
 from coopbandits.fleet.config.features import Encoder, Feature, read_features, table_of
+from coopbandits.fleet.config.fields import duration
 from coopbandits.fleet.config.model import ClusterConfig
 from coopbandits.fleet.config.rewards import RewardScale, reward_scale
 

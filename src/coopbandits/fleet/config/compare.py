@@ -10,7 +10,7 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.bandits import SHARED, BanditConfig
-from coopbandits.fleet.config.durations import shown
+from coopbandits.fleet.config.fields import shown
 from coopbandits.fleet.config.model import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.read import load, parse_config
 

@@ -14,9 +14,9 @@ from coopbandits.core.index import ANY_REWARDS
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.bandits import BanditConfig, bandit_problems, number_problems
-from coopbandits.fleet.config.durations import shown
 from coopbandits.fleet.config.eligibility import can_estimate, traits_of, trial_view
 from coopbandits.fleet.config.features import EXAMPLE
+from coopbandits.fleet.config.fields import shown
 from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.rewards import MOST
 from coopbandits.fleet.identity.names import agent_number

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.fleet.address import show_place
 from coopbandits.fleet.config.bandits import BanditConfig
-from coopbandits.fleet.config.durations import shown
 from coopbandits.fleet.config.features import Feature
+from coopbandits.fleet.config.fields import shown
 from coopbandits.fleet.config.files import dates, read_credentials
 from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size

@@ -1,6 +1,8 @@
 """Readers of single values: each checks and converts one, or says what is accepted.
 
 A reader takes the name of what it reads (``[node] id``) and the value from the file.
+
+Durations as people write them: "90s", "30min", "2h", "7d".
 """
 
 from __future__ import annotations
@@ -330,3 +332,35 @@ def api_address(what: str, value: Any) -> Address | Path:
     if isinstance(value, str) and value.startswith(UNIX):
         return path(what, value.removeprefix(UNIX))
     return listen_address(what, value)
+
+
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+LONGEST = 100 * 365 * UNITS["d"]
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|h|d)", re.ASCII)
+
+
+def duration(what: str, value: Any) -> float:
+    """Read a duration, to seconds."""
+    found = DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    seconds = float(found[1]) * UNITS[found[2]] if found else math.nan
+    if not 0.0 < seconds <= LONGEST:
+        raise InputError(
+            f"{what} is {value!r}; it must be a number and a unit in quotes, such as '90s', "
+            "'30min', '2h' or '7d', up to 100 years"
+        )
+    return seconds
+
+
+def shown(seconds: float) -> str:
+    """Return a duration in the largest unit of which it is at least one.
+
+    Examples
+    --------
+    >>> shown(5400.0)
+    '1.5 h'
+    """
+    fitting = [unit for unit, size in UNITS.items() if seconds >= size]
+    unit = fitting[-1] if fitting else "s"
+    return f"{seconds / UNITS[unit]:.3g} {unit}"

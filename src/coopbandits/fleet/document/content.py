@@ -30,8 +30,7 @@ from typing import Any
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import fields as read
-from coopbandits.fleet.config.read import ConfigError
-from coopbandits.fleet.config.write import write_config
+from coopbandits.fleet.config.read import ConfigError, write_config
 from coopbandits.fleet.document.seal import MAX_CONTENT, MAX_VERSION
 from coopbandits.fleet.identity.names import agent_number
 

@@ -3,6 +3,8 @@
 A reward is a function of the seed, the agent, the number of the choice and the arm. A call that
 fails because the agent is dead or paused is retried, a reward with the same ticket, until it is
 acknowledged. Acknowledged rewards are logged as evidence for the audit.
+
+When a run ends: its time is up, or it is interrupted.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -18,7 +21,6 @@ import numpy as np
 from coopbandits.core.draws import normals, stream_key, uniforms, words
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import AsyncClient, UnreachableError
-from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import Place, arm_names
 from coopbandits.fleet.local.members import FleetError
 from coopbandits.fleet.service import UnavailableError
@@ -147,3 +149,27 @@ class Player:
     def log(self) -> Path:
         """Return the log of acknowledged rewards, one JSON object per line."""
         return self.place.folder / "client.jsonl"
+
+
+class Ending(asyncio.Event):
+    """An event that is set when no more choices are to be made.
+
+    Attributes
+    ----------
+    interrupted : bool
+        Whether a signal set it early.
+    """
+
+    interrupted = False
+
+    async def within(self, seconds: float) -> bool:
+        """Wait for it, at most this long; return whether it is set."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.wait()
+        return self.is_set()
+
+    def interrupt(self) -> None:
+        """End early."""
+        self.interrupted = True
+        self.set()

@@ -15,9 +15,9 @@ from rich.console import Console
 
 from coopbandits.fleet.local import summary
 from coopbandits.fleet.local.audit import Verdict, add_up, judge
-from coopbandits.fleet.local.ending import Ending
 from coopbandits.fleet.local.layout import require_empty
 from coopbandits.fleet.local.members import Members
+from coopbandits.fleet.local.players import Ending
 from coopbandits.fleet.local.screen import FRAMES_PER_SECOND, Screen
 from coopbandits.fleet.local.settings import Settings
 from coopbandits.fleet.local.stage import Stage, opened

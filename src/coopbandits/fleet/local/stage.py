@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.fleet.config import read_config
-from coopbandits.fleet.local.cuts import Cuts
 from coopbandits.fleet.local.layout import Place, prepared, write_configs
 from coopbandits.fleet.local.members import Members
 from coopbandits.fleet.local.players import Player, Tape
 from coopbandits.fleet.local.settings import Settings
+from coopbandits.fleet.local.trouble import Cuts
 
 
 @dataclass

@@ -24,17 +24,27 @@ about it gathers in a list. Time is the number of calls to `tick`, about one a s
 - Whom walks name is called now and then only, and no other call waits for that one: anybody may
   begin a walk, and name an address where nobody answers.
 - Contacts are drawn by who told of them (see `contacts`).
+
+Choices by chance, made of random words that somebody else draws.
+
+What an overlay wants done: calls, messages, and links that end.
+
+The passive view: agents that are no neighbours, of which some were heard and any may be gone.
+
+An id has one place. The first address told for it stays until it was tried, or the agent itself,
+which has proved its name, tells another; so nobody can redirect others by telling a different one.
+Who told of an id is remembered: contacts are drawn by choosing first among those who told, then
+among what they told, and where there are too many, the one who told most loses that with the
+weakest bond. So nobody counts for more by telling more.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import blake2b
+from typing import NamedTuple, TypeVar
 
-from coopbandits.fleet.overlay.actions import Action, Call, Close, Send
-from coopbandits.fleet.overlay.chance import Chance
-from coopbandits.fleet.overlay.contacts import PassiveView
 from coopbandits.fleet.overlay.messages import (
     MOST_CONTACTS,
     WALK,
@@ -474,3 +484,168 @@ class HyParView:
         self.actions.append(Close(peer))
         self._unlink(peer, remember=not leaving)
         self._pause, self._next_look = 1, self.time
+
+
+T = TypeVar("T")
+
+
+class Chance:
+    """Random choices.
+
+    Parameters
+    ----------
+    words : callable
+        Returns 64 random bits.
+    """
+
+    def __init__(self, words: Callable[[], int]) -> None:
+        self.words = words
+
+    def below(self, limit: int) -> int:
+        """Return a whole number from 0 up to, and without, a limit far below 2^64."""
+        return self.words() * limit >> 64
+
+    def choice(self, items: Sequence[T]) -> T:
+        """Return one of some items."""
+        return items[self.below(len(items))]
+
+    def sample(self, items: Sequence[T], number: int) -> list[T]:
+        """Return several of them in random order, at most all."""
+        left = list(items)
+        for at in range(min(number, len(left))):
+            other = at + self.below(len(left) - at)
+            left[at], left[other] = left[other], left[at]
+        return left[:number]
+
+
+class Call(NamedTuple):
+    """A wish to call somebody: by name, or whoever answers at an address.
+
+    Others can bring about a `welcome`, the call at the end of a newcomer's walk.
+    """
+
+    name: str
+    address: str
+    ask: Ask
+    welcome: bool = False
+
+    @property
+    def key(self) -> str:
+        """What tells calls apart; an address is no name, since it has a colon."""
+        return self.name or self.address
+
+
+class Send(NamedTuple):
+    """A wish to tell a neighbour something."""
+
+    peer: str
+    message: Message
+
+
+class Close(NamedTuple):
+    """A wish to close a link, after what was sent over it."""
+
+    peer: str
+
+
+Action = Call | Send | Close
+
+
+class Hearsay(NamedTuple):
+    """Where an agent may be, and who said so."""
+
+    address: str
+    teller: str
+
+
+class PassiveView:
+    """What one agent knows of others that are not its neighbours.
+
+    Parameters
+    ----------
+    size : int
+        How many it remembers.
+    bond : callable
+        Returns how strong the agent's bond with an id is.
+    is_known : callable
+        Returns whether an id is the agent's own or a neighbour's, and so has no place here.
+    chance : Chance
+        Makes random choices.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        bond: Callable[[str], int],
+        is_known: Callable[[str], bool],
+        chance: Chance,
+    ) -> None:
+        self.size, self.bond, self.is_known, self.chance = size, bond, is_known, chance
+        self.entries: dict[str, Hearsay] = {}
+        self._told: dict[str, dict[str, int]] = {}  # bonds with those told of, by who told
+
+    def __len__(self) -> int:
+        """Return how many are remembered."""
+        return len(self.entries)
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether an agent is remembered."""
+        return name in self.entries
+
+    def add(self, contacts: Iterable[Contact], teller: str) -> None:
+        """Remember contacts, and forget others where there is no room."""
+        for name, address in ((each.name, each.address) for each in contacts):
+            if name == teller:
+                self.forget(name)  # it knows better than whoever told of it
+            if name not in self.entries and not self.is_known(name):
+                self.entries[name] = Hearsay(address, teller)
+                self._told.setdefault(teller, {})[name] = self.bond(name)
+                if len(self.entries) > self.size:
+                    self.forget(self._dispensable())
+
+    def _dispensable(self) -> str:
+        most = max(map(len, self._told.values()))
+        told = self.chance.choice([each for each in self._told.values() if len(each) == most])
+        return min(told, key=told.__getitem__)
+
+    def forget(self, name: str) -> None:
+        """Remember an agent no longer."""
+        entry = self.entries.pop(name, None)
+        if entry is not None:
+            told = self._told[entry.teller]
+            del told[name]
+            if not told:
+                del self._told[entry.teller]
+
+    def address_of(self, name: str) -> str | None:
+        """Return where an agent may be; None for whoever is not remembered."""
+        entry = self.entries.get(name)
+        return None if entry is None else entry.address
+
+    def is_proved(self, name: str) -> bool:
+        """Return whether an agent that is remembered has itself shown that it exists."""
+        return self.entries[name].teller == name
+
+    def draw(self, but: Collection[str] = ()) -> Contact | None:
+        """Return a random contact; None if there is none."""
+        told = self._of_some_teller(but)
+        return self._contact(self.chance.choice(list(told))) if told else None
+
+    def strongest(self, but: Collection[str] = ()) -> Contact | None:
+        """Return the strongest bond among what some random teller told; None if there is none."""
+        told = self._of_some_teller(but)
+        return self._contact(max(told, key=told.__getitem__)) if told else None
+
+    def _of_some_teller(self, but: Collection[str]) -> dict[str, int]:
+        by_teller = list(self._told.values())
+        if but:
+            left = ({name: told[name] for name in told if name not in but} for told in by_teller)
+            by_teller = [told for told in left if told]
+        return self.chance.choice(by_teller) if by_teller else {}
+
+    def _contact(self, name: str) -> Contact:
+        return Contact(name, self.entries[name].address)
+
+    def sample(self, number: int) -> list[Contact]:
+        """Return some random contacts."""
+        return list(map(self._contact, self.chance.sample(list(self.entries), number)))

@@ -13,8 +13,7 @@ from typing import NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
-from coopbandits.fleet.overlay.actions import Call, Close, Send
-from coopbandits.fleet.overlay.hyparview import HyParView
+from coopbandits.fleet.overlay.hyparview import Call, Close, HyParView, Send
 from coopbandits.fleet.overlay.messages import Ask, Contact, Goodbye, Message, Refused
 from coopbandits.fleet.transport.actions import ITSELF, Arrival, DialAgent, LookUpSeeds
 

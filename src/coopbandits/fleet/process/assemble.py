@@ -14,8 +14,7 @@ from coopbandits.fleet.config.features import LARGEST
 from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.identity.notary import Notary, Signing
 from coopbandits.fleet.identity.throwaway import ThrowawayNotary
-from coopbandits.fleet.overlay.chance import Chance
-from coopbandits.fleet.overlay.hyparview import HyParView
+from coopbandits.fleet.overlay.hyparview import Chance, HyParView
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.sessions import Terms

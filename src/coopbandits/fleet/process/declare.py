@@ -1,21 +1,28 @@
-"""Opens an agent's bandits, and has it take other declarations while it runs."""
+"""Opens an agent's bandits, and has it take other declarations while it runs.
+
+Bandits and arms by the cluster's document.
+
+Where neighbours are, by the cluster's document; and what in a document a file contradicts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
 from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import MOST_ARMS, Arm, BanditConfig, from_journal
 from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.config.sizes import message_bytes
-from coopbandits.fleet.document.check import declared_by
+from coopbandits.fleet.document.check import declared_by, declared_problems, node_problems
 from coopbandits.fleet.document.content import Document
-from coopbandits.fleet.document.keeper import Keeper
+from coopbandits.fleet.document.keeper import Keeper, Taker
 from coopbandits.fleet.identity.names import agent_number
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.identity.revoked import Revoked
@@ -27,7 +34,6 @@ from coopbandits.fleet.process.assemble import (
     node_settings,
     signs,
 )
-from coopbandits.fleet.process.places import Places
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.arms import MOST_UNNAMED, ArmNotary, signed_form
 from coopbandits.fleet.protocol.node import Node
@@ -353,3 +359,57 @@ def take(service: ServedAgent, declared: Declarations) -> None:
         node.sessions.take(found)
     except DiskError as error:  # before the first of them has changed, or when it relinks
         raise UnavailableError(f"{error}; hand in the declarations again") from error
+
+
+class RuledBandits(Taker):
+    """Has an agent go by the bandits that a document declares.
+
+    A document that declares none leaves those of the agent's own file.
+    """
+
+    def __init__(self, service: ServedAgent) -> None:
+        self.service = service
+
+    def problems(self, document: Document) -> Iterator[str]:
+        """Yield a sentence for every declaration that cannot be taken, the file's included."""
+        config = self.service.config
+        yield from declared_problems(document, config)
+        with suppress(InputError):  # of which everything was said
+            yield from journal_problems(self.service.node.bandits, declared_by(document, config))
+
+    def hasty(self, document: Document) -> Iterator[str]:
+        """Yield a sentence for every arm that would be purged while it is chosen."""
+        with suppress(InputError):  # `problems` tells
+            bandits = self.service.node.bandits
+            yield from purge_problems(bandits, declared_by(document, self.service.config))
+
+    def take(self, document: Document) -> None:
+        """Go by the bandits of a document."""
+        try:
+            take(self.service, declared_by(document, self.service.config))
+        except UnavailableError as error:
+            raise DiskError(str(error)) from error
+
+
+class Places(Taker):
+    """Acts on documents, for one agent's configuration.
+
+    Parameters
+    ----------
+    config : NodeConfig
+        What the agent's own file says.
+    move : callable
+        Has a neighbour dialled at another address.
+    """
+
+    def __init__(self, config: NodeConfig, move: Callable[[str, Address], None]) -> None:
+        self.config, self.move = config, move
+
+    def problems(self, document: Document) -> Iterable[str]:
+        """Return a sentence for everything that this agent cannot do."""
+        return node_problems(document, self.config)
+
+    def take(self, document: Document) -> None:
+        """Dial neighbours where the document says that they are."""
+        for name, place in self.config.neighbors.items():
+            self.move(name, document.members.get(name, place))

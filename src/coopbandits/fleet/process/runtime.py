@@ -16,11 +16,11 @@ from coopbandits.fleet.document.files import WatchedDocument
 from coopbandits.fleet.process.commit import BesideRewriter, GroupCommit, Thread
 from coopbandits.fleet.process.declare import (
     Declarations,
+    RuledBandits,
     make_shell,
     open_bandits,
     take_file,
 )
-from coopbandits.fleet.process.ruled_bandits import RuledBandits
 from coopbandits.fleet.protocol.gossip import HalfDoneError
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
 from coopbandits.fleet.service.agent import ServedAgent

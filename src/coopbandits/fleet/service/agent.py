@@ -25,8 +25,7 @@ from coopbandits.fleet.service import (
     UnknownTicketError,
 )
 from coopbandits.fleet.service.bandit import DRAINING, ServedBandit
-from coopbandits.fleet.service.bandits import bandit_metrics, bandit_state
-from coopbandits.fleet.service.ruling import adopt, ruling, state_of
+from coopbandits.fleet.service.bandits import adopt, bandit_metrics, bandit_state, ruling, state_of
 from coopbandits.page.state import AgentState
 
 

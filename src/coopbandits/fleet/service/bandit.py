@@ -1,4 +1,9 @@
-"""What one bandit answers applications: names for numbers, tickets, estimates."""
+"""What one bandit answers applications: names for numbers, tickets, estimates.
+
+Which option won, and how sure is that: an agent's recommendation in the application's words.
+
+Which arms of a bandit may be chosen: declared, not frozen, pinned, and with a minimum share.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,16 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from secrets import token_hex
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from coopbandits.core import recommend
 from coopbandits.core.aggregate.aggregation import Moving
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.contract import Estimate, Share, Vector
-from coopbandits.core.errors import InputError
+from coopbandits.core.draws import uniform_of
+from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.features import ONES
@@ -31,13 +40,13 @@ from coopbandits.fleet.service import (
     require_ticket,
 )
 from coopbandits.fleet.service.bandits import bandit_state, learned
-from coopbandits.fleet.service.menu import Menu
 from coopbandits.fleet.service.pace import Allowance, Pace
-from coopbandits.fleet.service.recommending import recommendation
-from coopbandits.fleet.service.sites import warning
-from coopbandits.fleet.service.watching import agent_state
+from coopbandits.fleet.service.watching import agent_state, warning
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
+
+if TYPE_CHECKING:
+    from coopbandits.core.contract import Estimate
 
 DRAINING = "the agent is about to stop and makes no more choices"
 
@@ -295,3 +304,121 @@ def moving(service: ServedBandit) -> dict[str, float] | None:
     ask = getattr(service.replica.agent, "moving", None)
     found: Moving | None = ask() if ask is not None else None
     return None if found is None else found._asdict()
+
+
+def recommendation(service: ServedBandit, confidence: float) -> Recommendation:
+    """Return what an agent would recommend now."""
+    policy, scale, totals = service.declared.policy_object, service.scale, service.totals()
+    if reason := recommend.obstacle(policy.parts if policy.plays_parts else None):
+        return _best_mean(service, totals, confidence, reason)
+    found = recommend.recommend(totals, scale.sigma, confidence)
+    if found.pulls <= 0.0:
+        return _nothing_known(confidence)
+    arm = service.names[found.arm]
+    lead = found.lead * (scale.high - scale.low)
+    if not math.isfinite(lead):
+        said = f"{arm} has the best mean so far, but of some option no reward is known of yet."
+        return Recommendation(arm, None, found.pulls, confidence, False, said)
+    said = _sentence(arm, lead, found)
+    return Recommendation(arm, lead, found.pulls, confidence, lead > 0.0, said)
+
+
+def _best_mean(
+    service: ServedBandit, totals: Estimate, confidence: float, reason: str
+) -> Recommendation:
+    """Name the option with the best mean, of which nothing can be claimed for a reason."""
+    recommend.require_confidence(confidence)
+    known = totals.counts > NO_INFORMATION * totals.num_agents
+    if not known.any():
+        return _nothing_known(confidence)
+    means = totals.sums[known] / totals.counts[known]
+    arm = service.names[int(np.flatnonzero(known)[means.argmax()])]
+    said = f"{arm} has the best mean so far; how sure that is cannot be stated, since {reason}."
+    return Recommendation(arm, None, float(totals.counts.sum()), confidence, False, said)
+
+
+def _nothing_known(confidence: float) -> Recommendation:
+    return Recommendation(None, None, 0.0, confidence, False, "No reward is known of yet.")
+
+
+def _sentence(arm: str, lead: float, found: recommend.Recommendation) -> str:
+    sure = f"with {100 * found.confidence:.4g} % confidence after {found.pulls:.0f} rewards"
+    if lead > 0.0:
+        return f"{arm} is best: {sure}, its mean is at least {lead:.3g} above that of any other."
+    return (
+        f"{arm} has the best mean so far, but it is too early to tell: {sure}, another option's "
+        f"may be up to {-lead:.3g} higher."
+    )
+
+
+class Menu:
+    """The arms of one bandit as they are declared now.
+
+    Parameters
+    ----------
+    bandit : BanditConfig
+        The bandit.
+    known : sequence of int
+        The ids of all arms that its agent has, in the order of the agent's arms.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The declared arms.
+    places : list of int
+        Where each of them is among the agent's.
+    open : list of int or None
+        Places of those that may be chosen; None for all, where no others can come.
+    """
+
+    def __init__(self, bandit: BanditConfig, known: Sequence[int]) -> None:
+        self.bandit, self.names = bandit, tuple(arm.name for arm in bandit.arms)
+        at = {arm: place for place, arm in enumerate(known)}
+        self.places = [at[arm.number] for arm in bandit.arms]
+        self._places = dict(zip(self.names, self.places, strict=True))
+        self._frozen = {arm.name for arm in bandit.arms if arm.frozen}
+        shares = ((self._places[arm.name], arm.minimum_share) for arm in bandit.arms)
+        self._shares = [(place, share) for place, share in shares if share]
+        open_ = [place for name, place in self._places.items() if self._is_open(name)]
+        # Where arms may be added, neighbours may make the agent know more than are declared.
+        are_all = len(open_) == len(known) and not bandit.can_widen
+        self.open = None if are_all else open_
+
+    def _is_open(self, name: str) -> bool:
+        pinned = self.bandit.pinned
+        return name == pinned if pinned is not None else name not in self._frozen
+
+    def allowed(self, asked: Sequence[str] | None, words: Callable[[], int]) -> list[int] | None:
+        """Return the places to choose from; None for all.
+
+        One alone where chance gives it what it must have at least.
+        """
+        if not self.names:
+            raise InputError(
+                f"bandit {self.bandit.name} is retired: it takes rewards of open tickets, and "
+                "chooses no more"
+            )
+        places = self.open if asked is None else self._asked(asked)
+        if not self._shares:
+            return places
+        left = uniform_of(words())
+        for place, share in self._shares:
+            if places is None or place in places:
+                left -= share
+                if left < 0.0:
+                    return [place]
+        return places
+
+    def _asked(self, names: Sequence[str]) -> list[int]:
+        for name in names:
+            if name not in self._places:
+                raise unknown_name("arm", name, self.names)
+        if self.open is None:
+            return [self._places[name] for name in names]
+        found = [self._places[name] for name in names if self._is_open(name)]
+        if not found:
+            raise InputError(
+                f"none of the arms {', '.join(names)} may be chosen now: others are pinned, or "
+                "they are frozen; allow another one"
+            )
+        return found

@@ -1,4 +1,10 @@
-"""Links with any agent of the fleet, opened and closed one by one while the agent runs."""
+"""Links with any agent of the fleet, opened and closed one by one while the agent runs.
+
+Where a service is, by its SRV records: hosts and ports under one name (RFC 2782).
+
+asyncio and the C library look up addresses alone. dnspython reads the machine's `resolv.conf`,
+repeats questions that are lost, and asks over TCP where an answer is too long for a datagram.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,6 @@ from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport.actions import ITSELF
 from coopbandits.fleet.transport.connection import Connection
-from coopbandits.fleet.transport.services import find_service
 from coopbandits.fleet.transport.sockets import resolve
 from coopbandits.fleet.transport.tcp import TcpTransport
 
@@ -131,3 +136,31 @@ async def _addresses(place: Address) -> list[Address]:
         raise failed[0]
     told = [each for each in found if not isinstance(each, BaseException)]
     return [Address(*each[4][:2]) for answers in told for each in answers]
+
+
+def make_resolver() -> Any:
+    """Return what asks the name servers of this machine."""
+    from dns.asyncresolver import Resolver  # optional, and imported by agents that need it alone
+
+    return Resolver()
+
+
+async def find_service(name: str) -> list[Address]:
+    """Return where a service is, such as `_coopbandits._tcp.example.org`.
+
+    All records count, whatever their priority and weight: seeds are places to look first, and not a
+    load to be shared.
+
+    Raises
+    ------
+    OSError
+        Its name cannot be looked up.
+    """
+    from dns.exception import DNSException
+
+    try:
+        answer = await make_resolver().resolve(f"{name}.", "SRV", search=False)
+    except DNSException as error:
+        raise OSError(str(error)) from error
+    found = sorted((each.priority, str(each.target).rstrip("."), each.port) for each in answer)
+    return [Address(host, port) for _, host, port in found if host and port]

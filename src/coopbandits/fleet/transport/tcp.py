@@ -13,12 +13,9 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport import LinkEvents, Transport
-from coopbandits.fleet.transport.connection import Connection
-from coopbandits.fleet.transport.handshake import establish
-from coopbandits.fleet.transport.held import Held
-from coopbandits.fleet.transport.listener import Listener
-from coopbandits.fleet.transport.sockets import connect, require_loopback
-from coopbandits.fleet.transport.timing import Timing, chance
+from coopbandits.fleet.transport.connection import Connection, establish
+from coopbandits.fleet.transport.sockets import Listener, Timing, chance, connect, require_loopback
+from coopbandits.fleet.transport.stream import Held
 
 log = logging.getLogger(__name__)
 
