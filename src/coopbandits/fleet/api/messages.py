@@ -1,6 +1,6 @@
-"""What travels over HTTP: the bodies of requests and answers, from which the schemas are made.
+"""What travels over HTTP: bodies of requests and answers, and the status of each error.
 
-Answers to requests, and the status of each error.
+The schemas of the API's description are made from them.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ httptools parses. Requests are answered in the order in which they came, one at 
 the call that brought the last byte of it, or when its event is on disk. What is sent ahead of the
 answers waits, and nothing more is read meanwhile. A stream is the last answer of its connection.
 
-Server-sent events: answers that go on as long as somebody reads.
-
-A stream is asked for news a few times a second, and not while its client has yet to read the last
-ones. So a slow client gets fewer and larger pieces, and nothing piles up for it here.
+A stream of server-sent events is asked for news a few times a second, and not while its client has
+yet to read the last ones. So a slow client gets fewer and larger pieces, and nothing piles up for
+it here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Serves a site, such as an agent's API, in a running event loop.
+"""Serves a site, such as an agent's API, in a running event loop: its socket and its connections.
 
-The connections of an API: how many there are, and how long each may take.
-
-The socket on which an API listens.
+How many connections there are, and how long each may take, is bounded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Readers of single values: each checks and converts one, or says what is accepted.
 
 A reader takes the name of what it reads (``[node] id``) and the value from the file.
-
-Durations as people write them: "90s", "30min", "2h", "7d".
 """
 
 from __future__ import annotations

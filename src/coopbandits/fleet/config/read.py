@@ -1,4 +1,4 @@
-"""From a TOML file to an agent's configuration, with strict keys.
+"""From a TOML file to an agent's configuration, with strict keys, and back.
 
 ::
 
@@ -27,7 +27,7 @@
 `ClusterConfig`, `BanditConfig`, `NodeConfig`, `ApiLimits` and `DocumentConfig` list all keys. All
 problems are reported at once, a sentence each.
 
-Writes a configuration as TOML, which the standard library can only read.
+`write_config` writes TOML, which the standard library can only read.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Some of it depends on the files of the nodes: which cluster they are of, which bandits they declare
 themselves, and how fast they gossip. What was learned, only a running agent knows.
 
-What changes between two documents, a line each.
+`differences` lists what changes between two documents.
 """
 
 from __future__ import annotations

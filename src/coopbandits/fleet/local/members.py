@@ -1,6 +1,6 @@
 """The agents of a local fleet as processes: start, kill, pause, restart, stop.
 
-A process group that dies with its creator, whatever kills that.
+All die with their creator, whatever kills that (`Keeper`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A reward is a function of the seed, the agent, the number of the choice and the arm. A call that
 fails because the agent is dead or paused is retried, a reward with the same ticket, until it is
 acknowledged. Acknowledged rewards are logged as evidence for the audit.
-
-When a run ends: its time is up, or it is interrupted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Fault injection by a seed: agents are killed and paused, parts of the network cut off.
 
-Links that can be cut: a relay between two agents forwards bytes, or holds them back.
-
-A cut link is a black hole, like a broken switch: connections stay open and nothing arrives. Bytes
-in transit arrive once it is mended, if both ends still wait for them.
+A relay between two agents forwards bytes, or holds them back where their link is cut. A cut link is
+a black hole, like a broken switch: connections stay open and nothing arrives. Bytes in transit
+arrive once it is mended, if both ends still wait for them.
 """
 
 from __future__ import annotations

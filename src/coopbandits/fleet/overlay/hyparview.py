@@ -23,14 +23,9 @@ about it gathers in a list. Time is the number of calls to `tick`, about one a s
   rarely: the paper forgets them, and a network that was cut in two would stay so.
 - Whom walks name is called now and then only, and no other call waits for that one: anybody may
   begin a walk, and name an address where nobody answers.
-- Contacts are drawn by who told of them (see `contacts`).
+- Contacts are drawn by who told of them (see `PassiveView`).
 
-Choices by chance, made of random words that somebody else draws.
-
-What an overlay wants done: calls, messages, and links that end.
-
-The passive view: agents that are no neighbours, of which some were heard and any may be gone.
-
+The *passive view* has agents that are no neighbours, of which some were heard and any may be gone.
 An id has one place. The first address told for it stays until it was tried, or the agent itself,
 which has proved its name, tells another; so nobody can redirect others by telling a different one.
 Who told of an id is remembered: contacts are drawn by choosing first among those who told, then

@@ -1,10 +1,8 @@
-"""What `coopbandits doctor NODE.toml` looks at: all that an agent needs of its machine.
+"""Checks of `coopbandits doctor NODE.toml`: all that an agent needs of its machine.
 
-Tries whether a neighbour can be reached, and whether both ends accept each other's certificate.
-
-The handshake names another protocol than agents speak. So the neighbour proves itself and looks at
-this certificate, then hangs up: no link begins, and none that is up is replaced. Its log says that
-somebody in this agent's name does not speak its protocol.
+A neighbour is tried with a handshake that names another protocol than agents speak. So the
+neighbour proves itself and checks this certificate, then hangs up: no link begins, and none that is
+up is replaced. Its log says that a caller with this agent's name does not speak its protocol.
 """
 
 from __future__ import annotations

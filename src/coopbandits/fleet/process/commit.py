@@ -1,11 +1,9 @@
-"""Group commit: all events that wait share one sync, which runs beside the event loop.
+"""Writing the journal beside the event loop: batches of events, and snapshots.
 
-While a batch is being written, the next one gathers. An answer waits for the batch that its event
-is in, and so does every message to a neighbour (`shell.py`).
-
-Writes a journal anew beside the event loop, while every event goes to the old one by itself.
-
-What takes the disk's time is done by a thread, beside the event loop.
+`GroupCommit` is for durability "power": all events that wait share one sync. While a batch is being
+written, the next one gathers. An answer waits for the batch that its event is in, and so does every
+message to a neighbour (`shell.py`). `BesideRewriter` is for "process": it writes snapshots in the
+background, while events go to the old file. `Thread` runs what takes the disk's time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Opens an agent's bandits, and has it take other declarations while it runs.
+"""Opens an agent's bandits, and changes them while it runs: by its file, or by the document.
 
-Bandits and arms by the cluster's document.
-
-Where neighbours are, by the cluster's document; and what in a document a file contradicts.
+`make_shell` puts an opened agent together. `take` applies declarations, all of them or none.
+`RuledBandits` and `Places` act on the cluster's document.
 """
 
 from __future__ import annotations

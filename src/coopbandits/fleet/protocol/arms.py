@@ -1,18 +1,16 @@
-"""Arms that agents have in different orders: vectors and signatures by the ids of arms.
+"""Arms that agents have in different orders, or do not all have.
 
-The core knows arms by their places, and every agent has an order of its own: arms are added behind
-those that it has, when it is told of them. A greeting tells the order, and vectors are brought into
-the own one as they arrive. An entry is signed in a form that is the same in every order. What a
-neighbour says of arms that were purged here is added up (`fleet.storage.purging`).
+The core knows arms by their places, and every agent has an order of its own: new arms are added
+behind those that it has. A greeting gives the order, and vectors are brought into the receiver's
+order as they arrive. An entry is signed in a form that is the same in every order. What a neighbour
+says of arms that were purged here is added up (`fleet.storage.purging`).
 
-Arms that neighbours have and nobody declared here: which of them get a place.
-
-What is heard of an arm can be passed on once the arm has a place, without a name. Anybody may make
-up arms, so places are bounded: a few are for arms that a neighbour just lists, most for those of
-which it tells pulls, and where they run out, arms without pulls give them up: nothing is known of
-those, so leaving them out loses nothing. A message that tells of pulls for which there is no place
-is not acknowledged, so it comes again. So no pull is lost, and nobody is refused for the arms that
-it lists.
+What is heard of an arm that is not declared here can be passed on once the arm has a place, without
+a name. Anybody may make up arms, so places are bounded: a few are for arms that a neighbour just
+lists, most for those with pulls. Where they run out, arms without pulls give theirs up: nothing is
+known of those, so leaving them out loses nothing. A message with pulls for which there is no place
+is not acknowledged, so it comes again. So no pull is lost, and no neighbour is rejected for the
+arms that it lists.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What lately happened to an agent, for people who watch it: a short list, whatever others do.
+"""What lately happened to an agent, for people who watch it, and what it rejected.
 
-What a node refuses: all of it is counted, and some is told, since others decide how much.
+Both are bounded, since others decide how much there is: every rejection is counted, and a few are
+logged.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The links of one agent: HELLO and goodbye, who is refused, what is sent.
+"""The links of one agent: HELLO and goodbye, what is rejected, what is sent.
 
 When a link comes up, both ends send HELLO: who they are, their cluster, configuration, epoch and
-incarnation. A mismatch is
-refused in one sentence, sent to the other end as BYE, and counted. Where agents find each other,
-whoever has called says HELLO first, and may be told that there is no room.
-
-Whether a HELLO is that of the expected neighbour, and otherwise why not, in one sentence.
+incarnation. A mismatch is rejected in one sentence, sent to the other end as BYE, and counted.
+Where agents find each other, the caller says HELLO first, and may be told that there is no room.
 """
 
 from __future__ import annotations

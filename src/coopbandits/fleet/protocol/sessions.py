@@ -4,14 +4,15 @@ After HELLO both ends greet about every bandit that they have: name, a digest of
 ids of its arms, and which memory and messages it has. They exchange messages about a bandit that
 both have under one number, name and digest; about others nothing is sent. An arm that only the
 neighbour has is added here without a name, so that what is heard of it can be passed on
-(`unnamed`); it is not chosen. Where an agent has new arms, it greets again and asks for an answer.
+(`arms`); it is not chosen. Where an agent has new arms, it greets again and asks for an answer.
 Policies whose arms cannot change need the same arms in the same order on all agents.
 
 All that is sent in one round goes to a neighbour at once. A flood without news sends nothing, ends
 no round and writes nothing. Sessions of synchronous policies end their rounds when all messages
 have arrived, all others by the clock.
 
-How many greetings about bandits are worked on: each may take a new agent, and an answer.
+Greetings about one bandit are worked on a few times a second: each may take a new agent, and an
+answer.
 """
 
 from __future__ import annotations

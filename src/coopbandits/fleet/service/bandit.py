@@ -1,8 +1,6 @@
-"""What one bandit answers applications: names for numbers, tickets, estimates.
+"""What one bandit answers applications: names for numbers, tickets, estimates, recommendations.
 
-Which option won, and how sure is that: an agent's recommendation in the application's words.
-
-Which arms of a bandit may be chosen: declared, not frozen, pinned, and with a minimum share.
+`Menu` says which arms may be chosen: declared, not frozen, pinned, and with a minimum share.
 """
 
 from __future__ import annotations

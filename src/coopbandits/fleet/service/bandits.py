@@ -1,7 +1,4 @@
-"""What is told of single bandits: a line each, metrics under bounded labels, and all learned.
-
-What an agent tells of the cluster's document, and how it is handed a new one.
-"""
+"""What an agent tells of its bandits and of the cluster's document: lines, metrics, all learned."""
 
 from __future__ import annotations
 

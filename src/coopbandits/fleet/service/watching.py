@@ -1,7 +1,4 @@
-"""An agent's state for a page that watches it, and its metrics per arm.
-
-Whether sites are alike: what an agent that knows others one by one can say of that.
-"""
+"""What an agent shows to a page that watches it, and its metrics per link and arm."""
 
 from __future__ import annotations
 

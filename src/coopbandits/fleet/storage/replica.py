@@ -5,8 +5,6 @@ disk, so a crash undoes nothing that somebody knows of. The one exception is the
 synchronous round, which is written with the next event. Opening replays all events. A replica has
 no clock, network or random source: time and random words are arguments, and the disk belongs to the
 journal.
-
-What an agent is told: rewards, and the messages with which a round ends.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ TLS 1.3 the handshake is over for the dialling end before its certificate has be
 without that byte it would mistake a refusal for a link that came up and broke. Where the dialling
 end learns only now who has answered, it first sends its id, preceded by its length as one byte: by
 then it has decided to go on.
-
-The handshake that turns a connected socket into a link, or refuses it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Links with any agent of the fleet, opened and closed one by one while the agent runs.
 
-Where a service is, by its SRV records: hosts and ports under one name (RFC 2782).
-
-asyncio and the C library look up addresses alone. dnspython reads the machine's `resolv.conf`,
-repeats questions that are lost, and asks over TCP where an answer is too long for a datagram.
+Seeds may be services, hosts and ports under one name by SRV records (RFC 2782). asyncio and the C
+library look up addresses alone. dnspython reads the machine's `resolv.conf`, repeats questions that
+are lost, and asks over TCP where an answer is too long for a datagram.
 """
 
 from __future__ import annotations

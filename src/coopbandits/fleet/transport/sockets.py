@@ -1,9 +1,4 @@
-"""Resolving, connecting and listening, independent of what is sent.
-
-Listening sockets, driven by callbacks of the event loop.
-
-Timeouts and retry pauses of a transport.
-"""
+"""Sockets, independent of what is sent: resolving, connecting, listening, timeouts."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
 """Bytes over one connected TLS socket, driven by the event loop.
 
 A callback handles at most one TLS record; if more has arrived, the loop calls again after all
-others had their turn. A stream that is held is read when somebody asks: see `held.py`.
-
-Streams that are read when somebody asks for it, instead of when something arrives.
-
-What rounds by the clock send is used at the next tick only. To be woken for each message costs more
-than to read it, so an agent with such rounds looks once per tick which links have something.
+others had their turn. A held stream is read when somebody asks (`Held`): what rounds by the clock
+send is used at the next tick only. To be woken for each message costs more than to read it, so an
+agent with such rounds looks once per tick which links have something.
 """
 
 from __future__ import annotations
