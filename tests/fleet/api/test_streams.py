@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from coopbandits.fleet.api import streams
+from coopbandits.fleet.api import protocol
 from coopbandits.fleet.api.app import Api
 from coopbandits.fleet.api.messages import Answer
 from coopbandits.fleet.api.site import Endpoint, Request
@@ -75,7 +75,7 @@ def head(caller: socket.socket) -> bytes:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "PERIOD", 0.01)
+    monkeypatch.setattr(protocol, "PERIOD", 0.01)
 
 
 @pytest.mark.parametrize("loop", LOOPS)
@@ -192,7 +192,7 @@ def deaf(server: Any) -> Iterator[socket.socket]:
 def test_who_does_not_read_is_asked_for_nothing_more_and_cut(
     loop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(protocol, "STALL_SECONDS", 0.5)
     site = Watched(size=10_000)
     with serving(site, loop_factory=loop) as server, deaf(server):
         wait_until(lambda: site.ended == 1)
@@ -291,7 +291,7 @@ def test_streams_end_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_stream_is_not_idle_and_says_that_it_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "ALIVE_SECONDS", 0.5)
+    monkeypatch.setattr(protocol, "ALIVE_SECONDS", 0.5)
     site = Watched()
     site.pull = lambda: b""  # type: ignore[method-assign]  # the test's own instead
     limits = ApiLimits(idle_timeout=0.1, header_timeout=0.1)

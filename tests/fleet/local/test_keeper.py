@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from coopbandits.fleet.local import keeper
-from coopbandits.fleet.local.members import Keeper
+from coopbandits.fleet.local.keeper import Keeper
 
 SLEEPER = ["/bin/sleep", "600"]
 

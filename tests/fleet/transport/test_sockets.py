@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.transport import listener as listening
+from coopbandits.fleet.transport import sockets as listening
 from coopbandits.fleet.transport.sockets import (
     Listener,
     Timing,

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from coopbandits.fleet.client import AsyncClient, UnreachableError
+from coopbandits.fleet.local.keeper import Keeper
 from coopbandits.fleet.local.layout import Place
 
 State = Literal["starting", "up", "paused", "dead"]
@@ -219,37 +220,3 @@ async def _ask(member: Member, question: str) -> Any:
             return await getattr(client, question)()
         except UnreachableError:
             return None
-
-
-WATCH = "read line; kill -KILL 0"
-"""Run by the group's first process: wait until stdin is closed, then kill the whole group."""
-
-
-class Keeper:
-    """A process group that is killed when the block ends, or this process does.
-
-    Its first process reads from a pipe whose other end only this process holds. Even if this
-    process dies of a signal that it cannot catch, the system closes that end.
-
-    Attributes
-    ----------
-    group : int
-        The group's id, for processes to join.
-    """
-
-    def __enter__(self) -> Self:
-        self._watch = subprocess.Popen(  # noqa: S603  a constant command
-            ["/bin/sh", "-c", WATCH], stdin=subprocess.PIPE, process_group=0
-        )
-        self.group = self._watch.pid
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        assert self._watch.stdin is not None  # noqa: S101  stdin is a pipe
-        self._watch.stdin.close()
-        self._watch.wait()
