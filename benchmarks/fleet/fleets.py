@@ -21,8 +21,8 @@ import numpy as np
 from benchmarks.fleet.processes import Window, cpu_seconds, resident_megabytes
 from coopbandits.fleet.address import parse_place
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local.players import Ending
 from coopbandits.fleet.local.members import FleetError, Member
+from coopbandits.fleet.local.players import Ending
 from coopbandits.fleet.local.settings import Settings
 from coopbandits.fleet.local.stage import Stage, opened
 
