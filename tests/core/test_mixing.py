@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core import DDUCB, InputError
 from coopbandits.core.draws import normals, words
-from coopbandits.core.mixing import chebyshev_step, mixing_rounds, next_rho, weighted_sum
+from coopbandits.core.mixing import chebyshev_step, mixing_rounds, next_rho
 
 from .fleet import GRAPHS, Matrix, exchange, gossip_matrix, make_agents, second_eigenvalue, staged
 
@@ -184,10 +184,3 @@ def test_mixing_rounds_refuses_lambda(lam: float) -> None:
 def test_mixing_rounds_refuses_epsilon(epsilon: float) -> None:
     with pytest.raises(InputError, match=f"epsilon.* {epsilon!r}"):
         mixing_rounds(10, 0.5, epsilon)
-
-
-def test_weighted_sum_includes_the_own_value() -> None:
-    own, messages = np.array([1.0, 2.0]), {1: np.array([3.0, 0.0]), 4: np.array([0.0, 8.0])}
-    mixed = weighted_sum(0.5, own, {1: 0.25, 4: 0.125}, messages)
-    assert mixed.tolist() == [1.25, 2.0]
-    assert own.tolist() == [1.0, 2.0]

@@ -29,7 +29,7 @@ from coopbandits.core import (
 from coopbandits.literature import DPE2, MPUCB
 
 from .fleet import GRAPHS, drive, exchange, gossip_matrix, make_agents, rewards_tape, through_json
-from .sources.test_private import noise_of
+from .test_sources import noise_of
 
 P = gossip_matrix(GRAPHS["cycle-5"])
 
@@ -49,7 +49,10 @@ def test_all_agents_add_up_what_all_released(policy: Policy) -> None:
     agents: Any = make_agents(at_source(Private(1.0, 40), policy), P, 3)
     arms = np.array(drive(agents, tape, 0, 30).arms)
     noise = np.array(
-        [sum(noise_of(a.tap, k, int(a.tap.state.in_trees[k])) for a in agents) for k in range(3)]
+        [
+            sum(noise_of(a.source, k, int(a.source.state.in_trees[k])) for a in agents)
+            for k in range(3)
+        ]
     )
     paid = np.array(
         [sum(tape[i, t, k] for t in range(30) for i in range(5) if arms[t, i] == k)
@@ -57,7 +60,7 @@ def test_all_agents_add_up_what_all_released(policy: Policy) -> None:
     )  # fmt: skip
     for _ in range(6):  # until all news has arrived
         for agent in agents:
-            assert agent.tap.state.in_trees.sum() == 30
+            assert agent.source.state.in_trees.sum() == 30
         exchange(agents)
     for agent in agents:
         np.testing.assert_allclose(agent.estimate().sums, paid + noise, atol=1e-9)

@@ -19,7 +19,7 @@ from scipy.stats import beta
 
 import coopbandits as cb
 from coopbandits.core.draws import GOLDEN, mix, uniform_of, uniforms, word_at, words
-from coopbandits.core.sources import Tap
+from coopbandits.core.sources import SourceState
 from coopbandits.core.streams import INIT_A, MIX_L, MIX_R, MULT_A, POOL
 
 Messages = NDArray[np.float64]
@@ -53,7 +53,7 @@ class Scripted:
         return 0.0 if arm else self.numbers.pop(0)
 
 
-class WordTap(Tap):
+class WordNoise(SourceState):
     """Noise of the random word, as it was once: what exponentials reveal."""
 
     def __init__(self, view: cb.LocalView, settings: cb.Private) -> None:
@@ -71,7 +71,7 @@ class WordTap(Tap):
         return noise_by_word(self.key, arm, pulls, self.deviation)
 
 
-class KeyTap(WordTap):
+class KeyNoise(WordNoise):
     """Noise of a secret, but by SplitMix64, which can be inverted."""
 
     def __init__(self, view: cb.LocalView, settings: cb.Private) -> None:
@@ -79,7 +79,7 @@ class KeyTap(WordTap):
         self.key = int.from_bytes(view.secret[:8], "little")
 
 
-class HalfTap(Tap):
+class HalfNoise(SourceState):
     """Half of the noise."""
 
     def __init__(self, view: cb.LocalView, settings: cb.Private) -> None:
@@ -104,14 +104,16 @@ class Attacker:
     ----------
     policy : Policy
         What the two play, with a source.
-    tap : type
-        What the target's rewards pass.
+    kind : type
+        The source state that the target's rewards pass.
     inverts : bool
         Whether to look for a key of which SplitMix64 makes the noise; takes a tenth of a second.
     """
 
-    def __init__(self, policy: cb.Policy, tap: type[Tap] = Tap, *, inverts: bool = False) -> None:
-        self.policy, self.tap, self.inverts = policy, tap, inverts
+    def __init__(
+        self, policy: cb.Policy, kind: type[SourceState] = SourceState, *, inverts: bool = False
+    ) -> None:
+        self.policy, self.kind, self.inverts = policy, kind, inverts
         self.source: cb.Private = getattr(policy, "source")  # noqa: B009  of both kinds
         told = policy.needs & {"num_agents"}
         views = [NETWORK.local_view(i, num_arms=2, sigma=0.5, needs=told) for i in range(2)]
@@ -130,11 +132,11 @@ class Attacker:
     def messages(self, first: float, run: int) -> NDArray[np.float64]:
         """All that is sent where the target's first reward is `first`; `run` draws its secret."""
         view = replace(self.views[TARGET], secret=(run + 1).to_bytes(32, "little"))
-        return self._messages(self.tap(view, self.source), first)
+        return self._messages(self.kind(view, self.source), first)
 
-    def _messages(self, tap: Any, first: float = 0.0) -> NDArray[np.float64]:
+    def _messages(self, state: Any, first: float = 0.0) -> NDArray[np.float64]:
         agents: list[Any] = [self.policy.make_agent(view) for view in self.views]
-        agents[TARGET].tap = tap
+        agents[TARGET].source = state
         for agent in agents:
             agent.observe(1, 0.5)  # some policies are silent until every arm was pulled
         seen = []

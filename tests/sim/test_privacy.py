@@ -12,7 +12,7 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core.draws import stream_key
-from coopbandits.core.sources import Tap
+from coopbandits.core.sources import SourceState
 from coopbandits.sim import reference
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup
@@ -23,10 +23,10 @@ from .attackers import (
     TARGET,
     WORDS,
     Attacker,
-    HalfTap,
-    KeyTap,
+    HalfNoise,
+    KeyNoise,
     Messages,
-    WordTap,
+    WordNoise,
     least_epsilon,
     noise_by_word,
     rewards,
@@ -63,32 +63,32 @@ def word_in(messages: Messages) -> int:
 
 
 @pytest.mark.parametrize("name", COUNTING)
-@pytest.mark.parametrize("tap", [WordTap, Tap])
+@pytest.mark.parametrize("kind", [WordNoise, SourceState])
 def test_the_random_word_is_in_one_message_and_tells_nothing_of_rewards(
-    name: str, tap: type[Tap]
+    name: str, kind: type[SourceState]
 ) -> None:
     """The exact attack: invert the exponentials, make the noise, and subtract it."""
-    attacker = Attacker(policy(name, 1.0), tap)
+    attacker = Attacker(policy(name, 1.0), kind)
     true = np.cumsum(rewards(1.0))
     for run in range(3):
         messages = attacker.messages(1.0, run)
         word = word_in(messages)
         noise = [noise_by_word(word, 0, n, 3.0) for n in range(1, PULLS + 1)]
         wrong = abs(attacker.released(messages) - noise - true)
-        if tap is WordTap:
+        if kind is WordNoise:
             assert wrong.max() < 1e-9  # the attack works on noise of the word
         else:
             assert wrong.min() > 1e-3
 
 
-@pytest.mark.parametrize("tap", [KeyTap, Tap])
-def test_noise_of_known_rewards_does_not_tell_that_of_others(tap: type[Tap]) -> None:
+@pytest.mark.parametrize("kind", [KeyNoise, SourceState])
+def test_noise_of_known_rewards_does_not_tell_that_of_others(kind: type[SourceState]) -> None:
     """Whoever knows two rewards knows two variates, which must not reveal the key of all."""
-    attacker = Attacker(policy("flood-ucb", 1.0), tap, inverts=True)
+    attacker = Attacker(policy("flood-ucb", 1.0), kind, inverts=True)
     for run in range(3):
         for first in (0.0, 1.0):
             certain = abs(attacker.ratio(attacker.messages(first, run))) > 1.0
-            assert certain == (tap is KeyTap)
+            assert certain == (kind is KeyNoise)
 
 
 def measured(attacker: Attacker, runs: int) -> float:
@@ -105,7 +105,7 @@ def test_two_databases_are_hard_to_tell_apart(name: str) -> None:
 
 
 def test_the_measure_finds_noise_that_hides_nothing() -> None:
-    assert measured(Attacker(policy("tree-ucb", 1.0), WordTap), 60) > 1.0
+    assert measured(Attacker(policy("tree-ucb", 1.0), WordNoise), 60) > 1.0
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def agents_of(played: cb.Policy) -> reference.Agents:
 
 @pytest.mark.slow
 def test_the_measure_finds_noise_of_half_the_size() -> None:
-    assert measured(Attacker(policy("flood-ucb", 3.0), HalfTap), 2_500) > 3.0
+    assert measured(Attacker(policy("flood-ucb", 3.0), HalfNoise), 2_500) > 3.0
 
 
 def released_by(agent: cb.Agent) -> float:

@@ -52,3 +52,9 @@ def require_epsilon(epsilon: Any) -> None:
 def require_lambda(name: str, value: Any) -> None:
     """Refuse all but numbers in [0, 1)."""
     require_number(name, value, "a number in [0, 1)", -math.ulp(0.0), 1.0)
+
+
+def require_moment(moment: float) -> None:
+    """Check that 1 < p ≤ 2."""
+    accepted = "a number above 1, and at most 2"
+    require_number("moment", moment, accepted, 1.0, math.nextafter(2.0, math.inf))

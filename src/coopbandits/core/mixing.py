@@ -25,8 +25,6 @@ from typing import TYPE_CHECKING
 from coopbandits.core.checks import require_count, require_lambda, require_positive
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -36,19 +34,6 @@ if TYPE_CHECKING:
 
 LAMBDA_ZERO = 1e-9
 """A λ below this counts as 0: one plain step averages exactly."""
-
-
-def weighted_sum(
-    own_weight: float | Vector,
-    own: Vector,
-    weights: Mapping[int, float] | Mapping[int, Vector],
-    messages: Mapping[int, Vector],
-) -> Vector:
-    """Return (P y)_i = P_ii y_i + Σ_j P_ij y_j, the neighbours in the order of `messages`."""
-    total = own_weight * own
-    for neighbor, values in messages.items():
-        total += weights[neighbor] * values
-    return total
 
 
 def next_rho(rho: Vector, lambda_bound: float) -> Vector:

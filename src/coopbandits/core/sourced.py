@@ -149,31 +149,31 @@ class SourcedAgent(CooperativeAgent):
         aggregation: AnyAggregation = parts.aggregation  # type: ignore[assignment]  # not central
         machine = aggregation.make(view, parts.registers(view.num_arms))
         super().__init__(view, machine, parts.index, policy)  # no parts: no confidence is stated
-        self.tap = source.make(view)
+        self.source = source.make(view)
 
     def observe(self, arm: Any, reward: Any, context: Vector | None = None) -> None:
         """Add what the source makes of one reward."""
         arm, reward = read_arm(arm, self.view.num_arms), read_reward(reward)
         self._refuse_context(context)
-        super().observe(arm, self.tap.drawn(arm, reward, self.machine.estimate()))
+        super().observe(arm, self.source.drawn(arm, reward, self.machine.estimate()))
 
     def reopened(self, word: int) -> None:
         """Pass it on to the aggregation and to the source."""
         super().reopened(word)
-        self.tap.reopened(word)
+        self.source.reopened(word)
 
     def export_state(self) -> State:
         """Return the agent's state, and that of the source."""
-        return super().export_state() | {"source": self.tap.export_state()}
+        return super().export_state() | {"source": self.source.export_state()}
 
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
-        before = self.tap.export_state()
-        self.tap.restore_state(state.get("source", {}))
+        before = self.source.export_state()
+        self.source.restore_state(state.get("source", {}))
         try:
             super().restore_state({name: state[name] for name in state if name != "source"})
         except InputError:
-            self.tap.restore_state(before)
+            self.source.restore_state(before)
             raise
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coopbandits.core.errors import InputError
-from coopbandits.core.special.beta import tail_point
+from coopbandits.core.special import tail_point
 from coopbandits.problems.checks import above_zero, arm_values, positive_number, positive_values
 from coopbandits.problems.problem import Problem
 from coopbandits.problems.proxies import proxy_of_quantiles

@@ -36,7 +36,7 @@ def test_the_estimate_has_the_mean_and_spread_of_theory(num_agents: int) -> None
     ratios = 31.0 / minima.sum(axis=1) / num_agents
     assert abs(ratios.mean() - 1.0) < 4 * 30**-0.5 / 20
     assert 0.85 < ratios.std() * 30**0.5 < 1.15
-    found = [count_agents(row) for row in minima]
+    found = [count_agents(row.sum()) for row in minima]
     assert found == pytest.approx(np.maximum(1.0, ratios * num_agents).tolist())
 
 

@@ -55,7 +55,7 @@ def count(agent: Any) -> float:
 
 
 def right_count(world: Den[Any]) -> float:
-    return count_agents(np.min([held(agent, "born") for agent in world.honest], axis=0))
+    return count_agents(np.min([held(agent, "born") for agent in world.honest], axis=0).sum())
 
 
 def told(spec: type[AnyAggregation], minima: Vector, *generation: float) -> Vector:

@@ -33,7 +33,7 @@ def test_a_round_by_hand() -> None:
     mine.receive({1: np.array([10.0, 0.0, 5.0, 2.0, 3.0, 4.0, minima.sum()])})
     assert mine.mixed.tolist() == pytest.approx([2.0, 4.0, 1.0, 2.0, 11.0])
     estimate = mine.estimate()
-    num_agents = count_agents(minima)
+    num_agents = count_agents(minima.sum())
     assert estimate.num_agents == num_agents
     assert estimate.sums.tolist() == pytest.approx([2 * num_agents, 4 * num_agents])
     assert estimate.counts.tolist() == pytest.approx([num_agents, 2 * num_agents])

@@ -42,7 +42,7 @@ def test_rounds_by_hand() -> None:
         assert mine.state.held.tolist() == pytest.approx((held / 3).tolist())
         assert mine.state.heard[0].tolist() == heard
     estimate = mine.estimate()
-    num_agents = count_agents(mine.state.minima)
+    num_agents = count_agents(mine.state.minima.sum())
     assert estimate.sums.tolist() == pytest.approx([10.8 * num_agents, 2.4 * num_agents])
     assert estimate.counts.tolist() == pytest.approx([3.6 * num_agents, 0.4 * num_agents])
     assert estimate.squares == pytest.approx(46.8 * num_agents)

@@ -12,7 +12,7 @@ from networkx.generators.atlas import graph_atlas_g
 
 from coopbandits.core import LocalView
 from coopbandits.core.draws import words
-from coopbandits.core.estimate.estimator import Estimator
+from coopbandits.core.estimate.survey import Estimator
 
 from ..fleet import Matrix, views
 

@@ -13,7 +13,7 @@ from numba import njit
 
 import coopbandits as cb
 from coopbandits.core.draws import words
-from coopbandits.core.sources.private import MOST_STEPS, laplace_of
+from coopbandits.core.sources import MOST_STEPS, laplace_of
 from coopbandits.sim import gpu
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup, recorded_rounds

@@ -67,9 +67,9 @@ def exponentials(word: int) -> Vector:
     return values
 
 
-def count_agents(minima: Vector) -> float:
+def count_agents(total: float) -> float:
     """Return N̂ = (L − 1)/Σ m, at least 1."""
-    return max(1.0, (minima.size - 1) / float(minima.sum()))
+    return max(1.0, (EXPONENTIALS - 1) / total)
 
 
 def check_minima(messages: Mapping[int, Vector], start: int, sums: int = 0) -> None:
@@ -104,8 +104,7 @@ def start_counting(s: Any, view: LocalView) -> None:
 
 def counted(s: Any) -> float:
     """Return N̂, no more than there can be."""
-    found = max(1.0, (EXPONENTIALS - 1) / s.me.total)
-    return float(min(s.me.most_agents, max(s.me.last_count, found)))
+    return float(min(s.me.most_agents, max(s.me.last_count, count_agents(s.me.total))))
 
 
 def write_minima(s: Any, told: float, out: Any, at: int) -> int:
@@ -149,7 +148,7 @@ def end_count(s: Any) -> None:
 
 def collect_again(s: Any, generation: int) -> None:
     """Begin another generation with the agent's own variates."""
-    s.me.last_count = max(1.0, (EXPONENTIALS - 1) / s.me.total)
+    s.me.last_count = count_agents(s.me.total)
     rows.copy(s.minima, s.born)
     s.me.total = rows.total(s.minima)
     s.me.generation, s.me.collecting = generation, 0

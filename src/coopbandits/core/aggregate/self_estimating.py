@@ -24,7 +24,6 @@ from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.fields import TIME, FieldMachine, Sizes
 from coopbandits.core.contract import LocalView, State, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.core.estimate.estimator import check_complete
 from coopbandits.core.estimate.spectral import (
     POWER,
     hear_power,
@@ -36,6 +35,7 @@ from coopbandits.core.estimate.survey import (
     FARTHEST,
     HEAD,
     SURVEY,
+    check_complete,
     check_survey,
     exact_room,
     has_surveyed,

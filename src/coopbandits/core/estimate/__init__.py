@@ -1,8 +1,7 @@
 """How many agents there are and how fast they mix, from messages between neighbours alone."""
 
-from coopbandits.core.estimate.extrema import ExtremaCount
-from coopbandits.core.estimate.spectral import PowerIteration, guaranteed_lambda
-from coopbandits.core.estimate.survey import Survey
-from coopbandits.core.estimate.tags import TagCount
+import coopbandits.core.aggregate  # noqa: F401  before what it imports from here
+from coopbandits.core.estimate.spectral import PowerIteration
+from coopbandits.core.estimate.survey import Survey, guaranteed_lambda
 
-__all__ = ["ExtremaCount", "PowerIteration", "Survey", "TagCount", "guaranteed_lambda"]
+__all__ = ["PowerIteration", "Survey", "guaranteed_lambda"]

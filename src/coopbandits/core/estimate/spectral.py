@@ -1,22 +1,13 @@
-r"""Bounds on λ: one that holds for certain, and one that is estimated.
+r"""An estimate of λ by power iteration: a heuristic, which may be too small.
 
-**Guaranteed.** I − P is a Laplacian with the weights P_ij, and lies between w_min and w_max times
-that of the graph, whose eigenvalues are at least 4/(N D) apart from the 0 (Mohar 1991; N, if all
-know each other) and at most N. And all eigenvalues of P are at least 2 min P_ii − 1 (Gershgorin).
-So, with a = 4/(N D), or a = N where D = 1,
-
-    λ ≤ λ̄ = max(1 − w_min a,  −max(2 min P_ii − 1, 1 − w_max N)).
-
-With max-degree weights, w = 1/(δ + 1) and min P_ii = 1/(δ + 1), this is at most
-max(1 − 4/(N D (δ + 1)), (δ − 1)/(δ + 1)). It holds for Metropolis weights and others just as well.
-
-**Estimated**, a heuristic: v = (I − P)z with random z has no part along the eigenvalue 1, and
-v ← P v shrinks by λ in the long run. With m_s the largest |v_i| after s steps,
+v = (I − P)z with random z has no part along the eigenvalue 1, and v ← P v shrinks by λ in the long
+run. With m_s the largest |v_i| after s steps,
 
     λ̂ = (m_2s/m_s)^{1/s},   s doubled until s (1 − λ̂) ≥ 3,   inflated to 1 − (1 − λ̂)/2.
 
-An agent that lies could keep that from ever coming about. Where λ̄ is known it must have by the time
-s (1 − λ̄) = 20: m_2s ≤ √N λ^s m_s. What is not believed by then is given up for λ̄.
+A lying agent could keep that from ever coming about. Where the guaranteed bound λ̄ (`survey`) is
+known, it must have by the time s (1 − λ̄) = 20: m_2s ≤ √N λ^s m_s. An estimate that has not
+converged by then is given up for λ̄.
 """
 
 from __future__ import annotations
@@ -26,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import require_word
 from coopbandits.core.contract import LocalView, Vector
 from coopbandits.core.draws import normal_of, word_at
-from coopbandits.core.estimate.estimator import FieldEstimator
+from coopbandits.core.estimate.survey import Estimator, check_complete
 
 ROUNDING = 1e-12
 """A vector that has shrunk to this is rounding errors."""
@@ -39,17 +31,6 @@ ENOUGH = 3.0
 
 HOPELESS = 20.0
 """s (1 − λ̄) at which none will be."""
-
-
-def guaranteed_lambda(
-    num_agents: int, diameter: int, lightest: float, heaviest: float, least_own: float
-) -> float:
-    """Return λ̄ from N, D, the lightest and heaviest weight of a link and the least own weight."""
-    if num_agents == 1:
-        return 0.0
-    connectivity = float(num_agents) if diameter == 1 else 4.0 / (num_agents * diameter)
-    lowest = max(2.0 * least_own - 1.0, 1.0 - heaviest * num_agents)
-    return float(max(0.0, 1.0 - lightest * connectivity, -lowest))
 
 
 POWER: dict[str, Any] = {
@@ -120,7 +101,7 @@ def inflated_lambda(s: Any) -> float:
     return float(1.0 - (1.0 - estimate) / 2.0 if estimate > 0.0 else 0.0)
 
 
-class PowerIteration(FieldEstimator):
+class PowerIteration(Estimator):
     """λ by power iteration: a heuristic, which may be too small.
 
     Steps of v and the spreading of its largest entry take turns, so that a message is one value:
@@ -148,12 +129,10 @@ class PowerIteration(FieldEstimator):
 
     @property
     def rounds(self) -> int:
-        """The rounds that have passed."""
         return int(self.state.me.iterated)
 
     @property
     def target(self) -> int:
-        """The number of steps after which the norm is asked for next."""
         return int(self.state.me.target)
 
     @property
@@ -163,7 +142,6 @@ class PowerIteration(FieldEstimator):
 
     @property
     def done(self) -> bool:
-        """Whether the estimate is believed."""
         return self.estimate >= 0.0
 
     @property
@@ -172,13 +150,12 @@ class PowerIteration(FieldEstimator):
         return inflated_lambda(self.state)
 
     def outgoing(self, neighbor: int) -> Vector:
-        """Return the own entry of z or v, or the largest entry heard of while it spreads."""
         del neighbor  # all get the same
         out = np.zeros(1)
         write_power(self.state, out)
         return out
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Make a step or hear of a larger entry; decide when everybody has."""
-        self.check_all(messages, 1)
+        check_complete(self.view, messages)
+        check_vectors(messages, 1)
         hear_power(self.state, *self.letters(messages), self.spread, self.guaranteed)

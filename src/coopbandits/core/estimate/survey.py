@@ -21,6 +21,16 @@ tags are taken than that, and no weight that Metropolis weights among so many ca
 eccentricity is larger than the rounds that passed, or than twice one's own. So agents find a
 network that there could be, after rounds that it could need.
 
+**Guaranteed bound on λ.** I − P is a Laplacian with the weights P_ij, and lies between w_min and
+w_max times that of the graph, whose eigenvalues are at least 4/(N D) apart from the 0 (Mohar 1991;
+N, if all know each other) and at most N. And all eigenvalues of P are at least 2 min P_ii − 1
+(Gershgorin). So, with a = 4/(N D), or a = N where D = 1,
+
+    λ ≤ λ̄ = max(1 − w_min a,  −max(2 min P_ii − 1, 1 − w_max N)).
+
+With max-degree weights, w = 1/(δ + 1) and min P_ii = 1/(δ + 1), this is at most
+max(1 − 4/(N D (δ + 1)), (δ − 1)/(δ + 1)). It holds for Metropolis weights and others just as well.
+
 N values and four more per round go over every link in each direction. Needs rounds that all count
 together from a common start, and loses its meaning if a message is lost: that is refused.
 
@@ -30,18 +40,19 @@ agent that does nothing else.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import require_word
+from coopbandits.core.aggregate.fields import FieldState, agent_state, layout_of
 from coopbandits.core.contract import LocalView, State, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.core.estimate.estimator import FieldEstimator, check_complete
-from coopbandits.core.estimate.spectral import guaranteed_lambda
 
 HEAD = 4
 """Values of a message before the tags."""
@@ -96,7 +107,6 @@ def hear_survey(s: Any, inbox: Any, lengths: Any) -> None:
 
 
 def add_tag(s: Any, tag: float) -> None:
-    """Add a tag where it belongs, unless it is known."""
     low, high = 0, s.me.num_tags
     while low < high:
         middle = (low + high) // 2
@@ -115,16 +125,34 @@ def add_tag(s: Any, tag: float) -> None:
 
 
 def has_surveyed(s: Any) -> bool:
-    """Return whether 3D + 1 rounds have passed."""
     return bool(s.me.eccentricity >= 0 and s.me.surveyed > 3.0 * s.extremes[FARTHEST])
 
 
 def surveyed_lambda(s: Any) -> float:
-    """Return an upper bound on λ that holds for certain."""
     return guaranteed_lambda(
         s.me.num_tags, int(s.extremes[FARTHEST]), -s.extremes[LIGHTEST], s.extremes[HEAVIEST],
         -s.extremes[LEAST_OWN],
     )  # fmt: skip
+
+
+def guaranteed_lambda(
+    num_agents: int, diameter: int, lightest: float, heaviest: float, least_own: float
+) -> float:
+    """Return λ̄ from N, D, the smallest and largest weight of a link and the least own weight."""
+    if num_agents == 1:
+        return 0.0
+    connectivity = float(num_agents) if diameter == 1 else 4.0 / (num_agents * diameter)
+    lowest = max(2.0 * least_own - 1.0, 1.0 - heaviest * num_agents)
+    return float(max(0.0, 1.0 - lightest * connectivity, -lowest))
+
+
+def check_complete(view: LocalView, messages: Mapping[int, Vector]) -> None:
+    missing = sorted(set(view.neighbor_weights) - set(messages))
+    if missing:
+        raise InputError(
+            f"messages from {missing} are missing, and an estimate needs all of them; "
+            "set num_agents and lambda_bound where messages get lost"
+        )
 
 
 def check_survey(s: Any, view: LocalView, messages: Mapping[int, Vector]) -> None:
@@ -203,7 +231,51 @@ def told_tags(messages: Mapping[int, Vector]) -> int:
     return sum(message.size - HEAD for message in messages.values())
 
 
-class Survey(FieldEstimator):
+class Estimator(FieldState, ABC):
+    """Finds a number that no agent knows, in rounds of one message per neighbour.
+
+    All agents start in the same round, and every message must arrive.
+
+    Parameters
+    ----------
+    view : LocalView
+        What the agent may know.
+    kinds : mapping of str to shapes
+        The fields that it works on.
+    """
+
+    def __init__(self, view: LocalView, kinds: Mapping[str, Any]) -> None:
+        self.view = view
+        self.neighbors = sorted(view.neighbor_weights)
+        self.state = agent_state(layout_of(self.owner, kinds), len(self.neighbors))
+
+    @property
+    def owner(self) -> str:
+        return type(self).__name__
+
+    @property
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether the answer stands; True at all agents in the same round."""
+
+    @abstractmethod
+    def outgoing(self, neighbor: int) -> Vector:
+        """Return this round's message to a neighbour; changes nothing."""
+
+    @abstractmethod
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Take in one message from each neighbour and end the round."""
+
+    def letters(self, messages: Mapping[int, Vector]) -> tuple[Vector, NDArray[np.int64]]:
+        """Return messages as functions on fields read them: a row per link, and their lengths."""
+        lengths = np.array([messages[j].size for j in self.neighbors], dtype=np.int64)
+        inbox = np.zeros((lengths.size, lengths.max(initial=0)))
+        for link, j in enumerate(self.neighbors):
+            inbox[link, : lengths[link]] = messages[j]
+        return inbox, lengths
+
+
+class Survey(Estimator):
     """N, the diameter and bounds on the weights of P, exactly, after 3D + 1 rounds.
 
     Parameters
@@ -226,7 +298,6 @@ class Survey(FieldEstimator):
 
     @property
     def rounds(self) -> int:
-        """The rounds that have passed."""
         return int(self.state.me.surveyed)
 
     @property
@@ -236,7 +307,6 @@ class Survey(FieldEstimator):
 
     @property
     def done(self) -> bool:
-        """Whether 3D + 1 rounds have passed."""
         return has_surveyed(self.state)
 
     @property
@@ -255,20 +325,17 @@ class Survey(FieldEstimator):
         return surveyed_lambda(self.state)
 
     def outgoing(self, neighbor: int) -> Vector:
-        """Return the extremes and the tags that were new in the last round."""
         del neighbor  # all get the same
         out = np.zeros(HEAD + self.state.me.num_new)
         write_survey(self.state, out)
         return out
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Take in new tags and extremes; without a new tag the eccentricity is known."""
         check_survey(self.state, self.view, messages)
         self.state = with_room(self.state, self.state.me.num_tags + told_tags(messages))
         hear_survey(self.state, *self.letters(messages))
 
     def export_state(self) -> State:
-        """Return the fields as plain data, without room for more tags."""
         return without_room(super().export_state())
 
     def restore_state(self, state: State) -> None:

@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from coopbandits.core.checks import require_positive
+from coopbandits.core.checks import require_moment, require_positive
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.index.index import Floats, Index
-from coopbandits.core.sources.truncated import require_moment
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView

@@ -3,16 +3,24 @@
 Published rivals are in `coopbandits.literature`, one file per paper.
 """
 
-from coopbandits.core.policies.baselines import IndependentTS, IndependentUCB
-from coopbandits.core.policies.central import (
+from coopbandits.core.policies.baselines import (
     CentralBatchedUCB,
     CentralTS,
     CentralUCB,
     DelayedCentralUCB,
+    IndependentTS,
+    IndependentUCB,
 )
 from coopbandits.core.policies.dducb import DDUCB
-from coopbandits.core.policies.ledger import LedgerTS, LedgerUCB
-from coopbandits.core.policies.robust import FloodTS, FloodUCB, GossipTS, TreeTS, TreeUCB
+from coopbandits.core.policies.robust import (
+    FloodTS,
+    FloodUCB,
+    GossipTS,
+    LedgerTS,
+    LedgerUCB,
+    TreeTS,
+    TreeUCB,
+)
 
 __all__ = [
     "DDUCB",

@@ -1,14 +1,23 @@
-"""Policies without communication, to compare with."""
+"""Baselines: independent agents, which never communicate, and central ones, which see every pull.
+
+What cooperation is measured against: N separate learners, and one controller of all agents.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coopbandits.core.aggregate import LocalSums
+from coopbandits.core.aggregate import CentralTotals, LocalSums
+from coopbandits.core.checks import require_count
 from coopbandits.core.index import UCB, BetaDraw, Index, NormalDraw, require_family
-from coopbandits.core.policy import Parts, Policy
+from coopbandits.core.policy import CentralPolicy, Parts, Policy
 from coopbandits.core.spelling import AUTO
+
+
+def draw_index(family: str) -> Index:
+    require_family(family)
+    return BetaDraw() if family == "bernoulli" else NormalDraw()
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,6 @@ class IndependentUCB(Policy):
 
     @property
     def parts(self) -> Parts:
-        """Own sums × UCB."""
         return Parts(LocalSums(self.discount, self.window), UCB(self.constant))
 
 
@@ -71,11 +79,136 @@ class IndependentTS(Policy):
 
     @property
     def parts(self) -> Parts:
-        """Own sums × a posterior draw."""
         return Parts(LocalSums(self.discount, self.window), draw_index(self.family))
 
 
-def draw_index(family: str) -> Index:
-    """Return the posterior draw for a family of rewards."""
-    require_family(family)
-    return BetaDraw() if family == "bernoulli" else NormalDraw()
+@dataclass(frozen=True)
+class CentralUCB(CentralPolicy):
+    r"""One UCB that makes all N T pulls one after another, each knowing all before it.
+
+    Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
+    all pulls so far.
+
+    Parameters
+    ----------
+    constant : float
+        B.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
+
+    Notes
+    -----
+    Sees every pull. *Differs from the paper* (Auer, Cesa-Bianchi, Fischer 2002): the constant is a
+    parameter.
+    """
+
+    constant: float = 2.0
+    discount: float = 1.0
+    window: int | None = None
+    name: ClassVar[str] = "central-ucb"
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(CentralTotals(None, self.discount, self.window), UCB(self.constant))
+
+
+@dataclass(frozen=True)
+class CentralBatchedUCB(CentralPolicy):
+    r"""One UCB that chooses one arm per round for all N agents.
+
+    Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s = tN the
+    number of all pulls in the t rounds completed.
+
+    Parameters
+    ----------
+    constant : float
+        B.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
+
+    Notes
+    -----
+    Sees every pull. *Differs from the paper* (Auer, Cesa-Bianchi, Fischer 2002): the constant is a
+    parameter.
+    """
+
+    constant: float = 2.0
+    discount: float = 1.0
+    window: int | None = None
+    name: ClassVar[str] = "central-batched-ucb"
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(CentralTotals(0, self.discount, self.window), UCB(self.constant))
+
+
+@dataclass(frozen=True)
+class DelayedCentralUCB(CentralPolicy):
+    r"""The batched central UCB on statistics that are some rounds old.
+
+    Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
+    pulls behind them. Until every arm is seen, arms are played in turn.
+
+    Parameters
+    ----------
+    delay : int
+        By how many rounds rewards are late.
+    constant : float
+        B.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
+
+    Notes
+    -----
+    Sees every pull. *Differs from the paper* (Auer, Cesa-Bianchi, Fischer 2002): the constant is a
+    parameter.
+    """
+
+    delay: int
+    constant: float = 2.0
+    discount: float = 1.0
+    window: int | None = None
+    name: ClassVar[str] = "delayed-central-ucb"
+
+    def __post_init__(self) -> None:
+        require_count("delay", self.delay)
+        super().__post_init__()
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(CentralTotals(self.delay, self.discount, self.window), UCB(self.constant))
+
+
+@dataclass(frozen=True)
+class CentralTS(CentralPolicy):
+    """One posterior of all rewards so far; every agent plays its own draw from it.
+
+    Parameters
+    ----------
+    family : {"auto", "gaussian", "bernoulli"}
+        The rewards' family: prior N(0, 1) with known σ, or Beta(1, 1); "auto" as in `DecTS`.
+    discount : float
+        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
+    window : int or None
+        How many rounds a pull counts; None for ever.
+
+    Notes
+    -----
+    Sees every pull of the rounds before. *Differs from the paper* (Thompson 1933): pulls come in
+    batches of N.
+    """
+
+    family: str = AUTO
+    discount: float = 1.0
+    window: int | None = None
+    name: ClassVar[str] = "central-ts"
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(CentralTotals(0, self.discount, self.window), draw_index(self.family))

@@ -86,13 +86,18 @@ class DDUCB(Policy):
     name: ClassVar[str] = "dducb"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what the algorithm is defined for."""
-        _check_exploration(self)
+        require_number("eta", self.eta, "a finite number larger than 1", 1.0, math.inf)
+        limit = (self.eta - 1) / (7 * (self.eta + 1))
+        accepted = (
+            f"strictly between 0 and (eta − 1)/(7(eta + 1)), which is {limit:.6g} "
+            f"at eta = {self.eta:g}"
+        )
+        require_number("epsilon", self.epsilon, accepted, 0.0, limit)
+        require_positive("bonus_factor", self.bonus_factor)
         super().__post_init__()
 
     @property
     def parts(self) -> Parts:
-        """Staged mixing × UCB with B = bonus_factor·η."""
         return Parts(self._aggregation, UCB(self.bonus_constant))
 
     @property
@@ -102,7 +107,6 @@ class DDUCB(Policy):
 
     @property
     def estimates(self) -> bool:
-        """Whether the agents find out N or λ by themselves."""
         return self._aggregation.estimates
 
     @property
@@ -115,20 +119,7 @@ class DDUCB(Policy):
         return replace(self, bonus_factor=constant / self.eta)
 
     def mixing_steps(self, num_agents: int | None, lambda_bound: float | None) -> int:
-        """Return C: the setting, or what N (its upper bound) and λ ask for."""
         return self._aggregation.mixing_steps(num_agents, lambda_bound)
 
     def known_lambda(self, told: float | None) -> float:
-        """Return the bound on λ: the setting, or what was told."""
         return self._aggregation.known_lambda(told)
-
-
-def _check_exploration(policy: DDUCB) -> None:
-    require_number("eta", policy.eta, "a finite number larger than 1", 1.0, math.inf)
-    limit = (policy.eta - 1) / (7 * (policy.eta + 1))
-    accepted = (
-        f"strictly between 0 and (eta − 1)/(7(eta + 1)), which is {limit:.6g} "
-        f"at eta = {policy.eta:g}"
-    )
-    require_number("epsilon", policy.epsilon, accepted, 0.0, limit)
-    require_positive("bonus_factor", policy.bonus_factor)

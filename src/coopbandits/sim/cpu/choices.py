@@ -28,11 +28,10 @@ import numpy as np
 from numba import cfunc, errors, types
 from numba.extending import overload
 
-from coopbandits.core import choice, draws
+from coopbandits.core import choice, draws, sources
 from coopbandits.core.contract import Vector
 from coopbandits.core.index import Index
 from coopbandits.core.recommend import leader
-from coopbandits.core.sources import private
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu import choice_forms, leaves, noise
 from coopbandits.sim.cpu.choice_forms import best_of
@@ -60,7 +59,7 @@ _LEAVES: dict[Any, Any] = {
     draws.gamma_of: leaves.gamma_of,
     draws.normal_quantile: leaves.normal_quantile,
     draws.word_of: leaves.word_of,
-    private.laplace_of: noise.laplace_of,
+    sources.laplace_of: noise.laplace_of,
     **leaves.ROWS,
     **leaves.VIEWS,
 }

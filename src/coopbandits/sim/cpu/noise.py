@@ -1,4 +1,4 @@
-"""Compiled noise of private rewards: what `core.sources.private.laplace_of` returns, to the bit.
+"""Compiled noise of private rewards: what `core.sources.laplace_of` returns, to the bit.
 
 There Python hashes, and its whole numbers have no end; here BLAKE2b (RFC 7693) is written out for a
 key of 32 bytes and a message of 40, and numbers fit into 64 bits.

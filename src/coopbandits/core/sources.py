@@ -1,9 +1,17 @@
-"""Differential privacy of single rewards: what is added up is a noisy sum, released piece by piece.
+"""Sources: what happens to each reward of an agent before it counts, such as noise for privacy.
 
-Every arm has a binary tree over the agent's pulls of it (Chan, Shi, Song 2011; Dwork et al. 2010).
-The sum of the first n rewards is made of one block per binary digit 1 of n, and every block that is
-ever used has one Laplace variate, drawn once. What a pull counts is the difference of two such
-sums, so that what has been added up is the noisy sum of all pulls, whatever adds it up.
+A source turns a reward into the number that is added up, sent and played on in its place. Sums of
+such numbers add up as sums of rewards do, so a source goes with every aggregation. As an
+aggregation is, it is written as functions on fields (`core.aggregate.fields`): agents call them as
+they are, and the driver compiles them.
+
+`Truncated` is for rewards with heavy tails, of which no variance need exist.
+
+**Private.** What is added up is a noisy sum, released piece by piece. Every arm has a binary tree
+over the agent's pulls of it (Chan, Shi, Song 2011; Dwork et al. 2010). The sum of the first n
+rewards is made of one block per binary digit 1 of n, and every block that is ever used has one
+Laplace variate, drawn once. What a pull counts is the difference of two such sums, so that what has
+been added up is the noisy sum of all pulls, whatever adds it up.
 
 Differential privacy assumes an attacker who sees every message and knows all rewards but one. Such
 an attacker also knows the noise of every block that does not hold the unknown reward. So noise
@@ -23,6 +31,7 @@ happens. The noise in the sum grows with every such opening.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -32,15 +41,151 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from coopbandits.core.aggregate.fields import whole
-from coopbandits.core.checks import require_count, require_epsilon
+from coopbandits.core.aggregate.fields import FieldState, Layout, agent_state, layout_of, whole
+from coopbandits.core.checks import require_count, require_epsilon, require_moment, require_positive
 from coopbandits.core.draws import signed_word
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS, UNIT_REWARDS, Support
-from coopbandits.core.sources.source import Source
+from coopbandits.core.spelling import Named
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView, State
+
+
+class Source(Named, ABC):
+    """What happens to rewards at their source, as a value; its settings are those of a dataclass.
+
+    Attributes
+    ----------
+    keeps_range : bool
+        Whether rewards in [0, 1] become numbers in [0, 1].
+    derived : tuple of str
+        Fields that `start` fills for good: no part of an exported state.
+    plain_only : str
+        Why only plain Python runs it, in words that follow "has no compiled kernel"; "" where it
+        can be compiled.
+    most_pulls : float
+        How many pulls of an agent it is made for.
+    """
+
+    keeps_range: ClassVar[bool] = False
+    derived: ClassVar[tuple[str, ...]] = ()
+    plain_only: str = ""
+
+    @property
+    def support(self) -> Support:
+        """The smallest and the largest reward that it is made for."""
+        return ANY_REWARDS
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What an agent must know, as in `Policy.needs`."""
+        return frozenset()
+
+    @property
+    def most_pulls(self) -> float:
+        return math.inf
+
+    def fields(self, num_arms: int) -> Mapping[str, Any]:
+        """Return the shape of every field that it remembers, or `int` or `float` for a number.
+
+        They stand among the fields of aggregations, and have other names.
+        """
+        del num_arms
+        return {}
+
+    def start(self, s: Any, view: LocalView) -> None:
+        """Fill the fields of one agent, all 0, as it begins."""
+
+    @staticmethod
+    @abstractmethod
+    def drawn(s: Any, arm: int, reward: float, estimate: Estimate) -> float:
+        """Return what a reward counts as; `estimate` is what the agent knew before it."""
+
+    def check_pull(self, s: Any, arm: int) -> None:
+        """Reject a pull beyond `most_pulls`."""
+
+    def check_state(self, values: State) -> None:
+        """Reject fields that have the right form, but that no agent can hold."""
+
+    def reopened(self, s: Any, word: int) -> None:
+        """Note that the state may be older than what was sent; see `ReopenedAgent`."""
+        # Most sources draw no noise that must not be used again.
+
+    def layout(self, num_arms: int) -> Layout:
+        return layout_of(self.spelling, self.fields(num_arms))
+
+    def make(self, view: LocalView) -> SourceState:
+        return SourceState(view, self)
+
+
+class SourceState(FieldState):
+    """The fields of a source for one agent, whose rewards pass it."""
+
+    def __init__(self, view: LocalView, source: Source) -> None:
+        self.spec: Source = source
+        layout = source.layout(view.num_arms)
+        self.state = agent_state(layout, 0)
+        self.fields = tuple(name for name in layout.names if name not in source.derived)
+        source.start(self.state, view)
+
+    def drawn(self, arm: int, reward: float, estimate: Estimate) -> float:
+        self.spec.check_pull(self.state, arm)
+        return self.spec.drawn(self.state, arm, reward, estimate)
+
+    def reopened(self, word: int) -> None:
+        self.spec.reopened(self.state, word)
+
+    def check_state(self, values: State) -> None:
+        self.spec.check_state(values)
+
+
+@dataclass(frozen=True)
+class Truncated(Source):
+    r"""Truncation at the source, for rewards with :math:`E|X|^p \le u`.
+
+    A reward counts as 0 where :math:`|X| > (u\,n_k/\ln s^2)^{1/p}`, with :math:`n_k` the pulls of
+    its arm that the agent knows of, this one included, and s all of them (the truncated mean of
+    Bubeck, Cesa-Bianchi and Lugosi 2013, its samples in the order in which they are made).
+
+    Parameters
+    ----------
+    limit : float
+        u.
+    moment : float
+        p, above 1 and at most 2.
+
+    Notes
+    -----
+    Goes with the index `robust-ucb`, whose bonus needs no variance. *Differs from the paper*, in
+    which one agent sees all samples: here each truncates by what it knows when it pulls, so sums
+    stay sums, and thresholds lag behind by as long as news takes. No bound is proven for that.
+    """
+
+    limit: float
+    moment: float = 2.0
+    name: ClassVar[str] = "truncated"
+    keeps_range: ClassVar[bool] = True
+    derived: ClassVar[tuple[str, ...]] = ("limit", "moment")
+
+    def __post_init__(self) -> None:
+        require_positive("limit", self.limit)
+        require_moment(self.moment)
+
+    def fields(self, num_arms: int) -> Mapping[str, Any]:
+        del num_arms
+        return {"limit": float, "moment": float}
+
+    def start(self, s: Any, view: LocalView) -> None:
+        del view
+        s.me.limit, s.me.moment = self.limit, self.moment
+
+    @staticmethod
+    def drawn(s: Any, arm: int, reward: float, estimate: Estimate) -> float:
+        count = estimate.counts[arm] + 1.0
+        known = s.me.limit * count / (2.0 * math.log(max(2.0, estimate.time)))
+        return reward if abs(reward) <= known ** (1.0 / s.me.moment) else 0.0
+
 
 STEPS = 2**20
 """Rewards and noise are whole multiples of 1/STEPS."""
@@ -85,13 +230,11 @@ class Private(Source):
     derived: ClassVar[tuple[str, ...]] = ("secret", "scale")
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what it is defined for."""
         require_epsilon(self.epsilon)
         require_count("horizon", self.horizon)
 
     @property
     def needs(self) -> frozenset[str]:
-        """A secret, from which the noise is drawn, where there is any."""
         return frozenset({"secret"} if self.is_noisy else ())
 
     @property
@@ -105,12 +248,11 @@ class Private(Source):
 
     @property
     def levels(self) -> int:
-        """L, in how many blocks a pull lies."""
+        """L, the number of blocks that a pull is in."""
         return int(self.horizon).bit_length()
 
     @property
     def most_pulls(self) -> float:
-        """The horizon."""
         return self.horizon
 
     @property
@@ -122,11 +264,11 @@ class Private(Source):
 
     @property
     def plain_only(self) -> str:  # type: ignore[override]  # by a setting
-        """Why it is not compiled: what counts would not fit into 64 bits."""
+        """Too much noise would not fit into 64 bits, as compiled code counts."""
         return "" if self.scale < MOST_STEPS else f" for noise as large as that of {self.spelling}"
 
     def fields(self, num_arms: int) -> Mapping[str, Any]:
-        """Return what the noise follows from: pulls in the present trees, and a key."""
+        """Return the fields that determine the noise: pulls in the current trees, and a key."""
         return {
             "in_trees": whole(num_arms),
             "life": int,  # the word with which the present trees began, 0 for the first
@@ -135,7 +277,6 @@ class Private(Source):
         }
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Note the key of the noise."""
         if self.is_noisy and len(view.secret) != SECRET_BYTES:
             raise InputError(
                 f"secret of agent {view.agent_id} has {len(view.secret)} bytes; private needs "
@@ -146,7 +287,6 @@ class Private(Source):
             s.secret[:] = np.frombuffer(view.secret, dtype="<i8")
 
     def check_pull(self, s: Any, arm: int) -> None:
-        """Refuse more pulls of an arm than were planned."""
         if s.in_trees[arm] >= self.horizon:
             raise InputError(
                 f"arm {arm} was pulled more than {self.horizon} times, for which the privacy of "
@@ -176,7 +316,6 @@ class Private(Source):
         s.in_trees[:], s.me.life = 0, signed_word(word)
 
     def check_state(self, values: State) -> None:
-        """Refuse pulls that cannot be."""
         pulls: Any = values["in_trees"]
         if (pulls < 0).any() or (pulls > self.horizon).any():
             raise InputError(
@@ -238,3 +377,7 @@ def laplace(coins: Coins, scale: int) -> int:
         negative = coins.below(2)
         if size or not negative:  # 0 has one sign, not two
             return -size if negative else size
+
+
+SOURCES: tuple[type[Source], ...] = (Private, Truncated)
+"""Every source that ships."""
