@@ -45,7 +45,7 @@ test-slow: $(VENV)/.dev $(VENV)/.kernels
 
 # Counting lines while agents play, or while kernels are compiled, takes minutes: agents of `core` are
 # covered by their own tests.
-OTHERS = adapters cli dashboard demo evaluate experiments fleet literature models network page plots problems results sim testing theory
+OTHERS = adapters cli dashboard demo evaluate experiments fleet literature network page plots problems results sim testing theory
 UNPLAYED = $(PYTEST) -m "not plays and not slow and not chaos"
 
 coverage: $(VENV)/.dev $(VENV)/.kernels

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from coopbandits.literature.catalogue import MODELS
+from coopbandits.literature.models import MODELS
 
 from .calls import Call, refused
 

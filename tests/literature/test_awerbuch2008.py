@@ -10,9 +10,7 @@ import pytest
 from coopbandits import InputError
 from coopbandits.literature import collaborate
 from coopbandits.literature.awerbuch2008 import _sources
-from coopbandits.literature.catalogue import parse_model
-from coopbandits.models.catalogue import Played
-from coopbandits.models.coins import Dice
+from coopbandits.literature.models import Dice, Played, parse_model
 
 
 def needle(resources: int) -> list[list[float]]:

@@ -9,8 +9,8 @@ import pytest
 
 from coopbandits import InputError, Network
 from coopbandits.literature import majority_vote
+from coopbandits.literature.models import Dice, vary
 from coopbandits.literature.shahrampour2017 import confidence
-from coopbandits.models.coins import Dice, vary
 
 
 def test_on_a_complete_graph_it_is_ucb1_with_n_rewards_per_pull() -> None:

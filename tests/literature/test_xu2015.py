@@ -9,10 +9,8 @@ import pytest
 
 from coopbandits import InputError
 from coopbandits.literature import global_feedback
-from coopbandits.literature.catalogue import parse_model
+from coopbandits.literature.models import Dice, Played, parse_model
 from coopbandits.literature.xu2015 import shared_reward
-from coopbandits.models.catalogue import Played
-from coopbandits.models.coins import Dice
 
 ADDED = shared_reward([0.9, 0.5, 0.2], 2)
 TRAP = [[0.6, 0.1], [0.1, 0.9]]

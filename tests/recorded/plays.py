@@ -21,8 +21,7 @@ import numpy as np
 
 import coopbandits as cb
 from coopbandits.core.policy import AnyPolicy
-from coopbandits.literature.catalogue import parse_model
-from coopbandits.models.catalogue import Played
+from coopbandits.literature.models import Played, parse_model
 from coopbandits.problems.spelled import CHANGES, changed
 
 from .worlds import World

@@ -14,8 +14,7 @@ from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import AGGREGATIONS, CENTRAL_AGGREGATIONS, INDICES, REGISTRY
 from coopbandits.core.sources import SOURCES
 from coopbandits.core.spelling import Named, settings_of
-from coopbandits.literature.catalogue import CLASSES as MODELS
-from coopbandits.literature.catalogue import parse_model
+from coopbandits.literature.models import MODELS, parse_model
 from coopbandits.network.faults.faults import KINDS as FAULTS
 from coopbandits.problems.kinds import KINDS as PROBLEMS
 from coopbandits.sim.clocks import Clocks, parse_clocks
@@ -27,7 +26,7 @@ RECORDED = read()
 OWN_CLOCKS = [kind for kind in Clocks.__subclasses__() if kind.__module__ == Clocks.__module__]
 REGISTERED: tuple[type[Named], ...] = (
     *REGISTRY.own(), *AGGREGATIONS, *CENTRAL_AGGREGATIONS, *INDICES, *LINEAR_INDICES, *SOURCES,
-    *FAULTS.values(), *OWN_CLOCKS, *MODELS,
+    *FAULTS.values(), *OWN_CLOCKS, *MODELS.own(),
 )  # fmt: skip
 RECORD = "run `python -m tests.recorded.record`, and look at the list of changes that it prints"
 
@@ -103,7 +102,7 @@ def unplayed() -> list[str]:
             continue
         for field in settings_of(kind):
             default = set() if field.default is MISSING else {field.default}
-            if kind not in MODELS and not seen[kind][field.name] - default:
+            if kind not in MODELS.own() and not seen[kind][field.name] - default:
                 missing.append(f"{kind.name}:{field.name}")
     problems = " ".join(world.get("problem", "") for world in RECORDED.values())
     missing += [f"problem {name}" for name in PROBLEMS if f"{name}:" not in problems]

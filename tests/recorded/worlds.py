@@ -21,7 +21,7 @@ from coopbandits.core.index import LINEAR_INDICES, UNIT_REWARDS
 from coopbandits.core.policy import CentralPolicy
 from coopbandits.core.recommend import obstacle
 from coopbandits.core.registry import AGGREGATIONS, CENTRAL_AGGREGATIONS, EXAMPLES, INDICES
-from coopbandits.literature.catalogue import CLASSES as MODELS
+from coopbandits.literature.models import MODELS
 
 World = dict[str, Any]
 """Arguments of `simulate` as text, with changes of the problem (drift, sites, subsets) beside them;
@@ -268,4 +268,4 @@ def worlds() -> dict[str, tuple[World, tuple[str, ...]]]:
         ),
     }  # fmt: skip
     played = {name: ({**BASE, **world}, tuple(texts)) for name, (world, texts) in found.items()}
-    return {**played, "models": (MODEL_WORLD, tuple(kind.name for kind in MODELS))}
+    return {**played, "models": (MODEL_WORLD, tuple(MODELS.names()))}

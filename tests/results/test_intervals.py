@@ -320,8 +320,11 @@ SOURCES = {
     "experiments/paper/verdicts.py": PAIRS,
     "experiments/scores.py": MEANS,
     "fleet/service/bandit.py": FLEET,
+    "literature/besson2018.py": MEANS,
+    "literature/chakraborty2017.py": MEANS,
+    "literature/hillel2013.py": MEANS,
     "literature/kalathil2014.py": MEANS,
-    "models/catalogue.py": MEANS,
+    "literature/models.py": MEANS,
     "page/seen.py": FLEET,  # which it inverts
     "results/intervals.py": MEANS,
     "results/result.py": "results/test_intervals.py::test_the_band_of_a_plot_covers_at_every_round",

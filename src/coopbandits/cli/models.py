@@ -8,8 +8,7 @@ import typer
 
 from coopbandits.cli.lists import lines_of
 from coopbandits.cli.options import whole
-from coopbandits.literature.catalogue import MODELS, parse_model
-from coopbandits.models.catalogue import Played
+from coopbandits.literature.models import MODELS, Played, parse_model
 from coopbandits.problems import parse_means
 from coopbandits.results.statistics import columns
 

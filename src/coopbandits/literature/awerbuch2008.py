@@ -48,9 +48,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
-from coopbandits.models.catalogue import Lines, Model, Played, regret_lines, traffic_lines
-from coopbandits.models.coins import Dice, Floats, read_means, read_table, require_sizes
-from coopbandits.models.outcome import Outcome
+from coopbandits.literature.models import (
+    Dice,
+    Floats,
+    Lines,
+    Model,
+    Outcome,
+    Played,
+    read_means,
+    read_table,
+    regret_lines,
+    require_sizes,
+    traffic_lines,
+)
 
 Places = NDArray[np.int64]
 

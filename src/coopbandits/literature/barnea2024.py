@@ -43,5 +43,4 @@ class CoopSE(Policy):
 
     @property
     def parts(self) -> Parts:
-        """Flooded totals × elimination."""
         return Parts(FloodedTotals(lazy=self.lazy), Elimination(self.horizon))

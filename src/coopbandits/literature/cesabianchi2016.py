@@ -78,14 +78,12 @@ class Exp3Coop(Policy):
     name: ClassVar[str] = "exp3-coop"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what it is defined for."""
         require_count("hop_limit", self.hop_limit, least=0)
         if self.eta is not None:
             require_positive("eta", self.eta)
 
     @property
     def parts(self) -> Parts:
-        """Weights by reported losses, and a draw by these weights."""
         return Parts(ReportedLosses(self.hop_limit, self.eta), WeightedDraw())
 
 
@@ -93,7 +91,6 @@ class ReportedLossesMachine(FieldMachine):
     """An agent that checks items."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Refuse all but items of rounds so far."""
         width = self.state.news.shape[1]
         for j, message in messages.items():
             size = np.size(message)
@@ -117,7 +114,6 @@ class ReportedLossesMachine(FieldMachine):
             )
 
     def check_state(self, values: State) -> None:
-        """Refuse weights and reports that no agent can hold."""
         require_count("state field rounds", values["rounds"], least=0)
         require_count("state field num_news", values["num_news"], least=0)
         news, num_news = values["news"], values["num_news"]
@@ -183,19 +179,16 @@ class ReportedLosses(Aggregation):
         }
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size of all items that may be passed on at once."""
         most, width = self.fields(sizes)["news"]
         return int(most * width)
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Note the settings; nobody has played anything."""
         s.missed[:] = 1.0
         s.me.agent, s.me.agents = view.agent_id, told_agents(view, "exp3-coop")
         s.me.eta = 0.0 if self.eta is None else self.eta
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Report one own pull."""
         arm, arms = arm_of(pull, s.logits.size), s.logits.size
         total = 0.0
         for k in range(arms):
@@ -243,7 +236,6 @@ class ReportedLosses(Aggregation):
 
 
 def is_young(s: Any, agent: int, made: int) -> bool:
-    """Return whether an item is another agent's, of a round that has not counted yet."""
     return bool(agent != s.me.agent and made > s.me.rounds - s.heard.size)
 
 
@@ -269,7 +261,6 @@ def add_up(s: Any, place: int, arm: int, loss: float, shares: Any) -> None:
 
 
 def mark(s: Any, place: int, agent: int) -> None:
-    """Note that an agent was heard of in a round."""
     if not is_set(s.seen[place], agent):
         set_flag(s.seen[place], agent)
         s.heard[place] += 1
@@ -312,14 +303,12 @@ class WeightedDraw(Index):
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
-        """Find the largest logarithm, against which weights are taken."""
         scratch[0] = -math.inf
         for k in range(len(estimate.sums)):
             scratch[0] = max(scratch[0], logit_of(k, estimate))
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
-        """Return the weight."""
         return math.exp(logit_of(arm, estimate) - scratch[0])
 
     @staticmethod

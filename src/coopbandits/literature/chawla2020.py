@@ -66,13 +66,11 @@ class GosInE(Policy):
     name: ClassVar[str] = "gosine"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what it is defined for."""
         require_flag("blocking", self.blocking)
         require_positive("constant", self.constant)
 
     @property
     def parts(self) -> Parts:
-        """Arms that neighbours advise, and UCB on those held."""
         return Parts(ArmAdvice(self.blocking), HeldUCB(self.constant))
 
 
@@ -80,13 +78,11 @@ class ArmAdviceMachine(FieldMachine):
     """An agent that checks advice."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Refuse all but numbers of arms."""
         check_vectors(messages, 1)
         for j, message in messages.items():
             check_arms(message, self.registers.num_arms, f"message from {j}")
 
     def check_state(self, values: State) -> None:
-        """Refuse arms, rounds and neighbours that do not exist."""
         for name, least in (("rounds", 0), ("phase", 1), ("since", 0), ("adviser", -1)):
             require_count(f"state field {name}", values[name], least=least)
         if values["adviser"] >= len(self.neighbors):
@@ -111,7 +107,6 @@ class ArmAdvice(Aggregation):
     derived: ClassVar[tuple[str, ...]] = ("sticky", "word", "blocks")
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return own pulls, the arms held, the phase, and what became of advice."""
         return {
             "sums": sizes.arms,
             "counts": sizes.arms,
@@ -131,12 +126,10 @@ class ArmAdvice(Aggregation):
         }
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return 1: an arm."""
         del sizes
         return 1
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Begin with the sticky arms, and the two behind them."""
         size = -(-view.num_arms // told_agents(view, "gosine"))
         own = (view.agent_id * size + np.arange(size + 2)) % view.num_arms
         s.sticky[own[:size]] = 1
@@ -146,7 +139,6 @@ class ArmAdvice(Aggregation):
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Count one own pull."""
         rows.add(s.sums, sums_of(pull))
         rows.add(s.counts, counts_of(pull))
         rows.add(s.in_phase, counts_of(pull))
@@ -179,17 +171,14 @@ class ArmAdvice(Aggregation):
 
 
 def holds(s: Any, arm: int) -> bool:
-    """Return whether an arm may be played."""
     return bool(s.sticky[arm] == 1 or arm == s.me.kept or arm == s.me.tried)
 
 
 def ends_phase(s: Any) -> bool:
-    """Return whether this is the last round of a phase."""
     return bool(s.me.rounds + 1 >= s.me.phase**3)
 
 
 def most_played(s: Any) -> int:
-    """Return the arm held that was played most in this phase."""
     found, most = 0, -1.0
     for k in range(s.in_phase.size):
         if s.in_phase[k] > most and holds(s, k):
@@ -245,17 +234,14 @@ class HeldUCB(Index):
     prepare_reads: ClassVar[str] = "time"
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
-        """Return B σ²."""
         return (self.constant * view.sigma**2,)
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Any, scratch: Any) -> None:
-        """Compute B σ² ln(t + 1)."""
         scratch[0] = numbers[0] * math.log(1.0 + estimate.time)
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Any, scratch: Any) -> float:
-        """Return the upper bound."""
         count = estimate.counts[arm]
         if count >= NOT_HELD:
             return -1e300

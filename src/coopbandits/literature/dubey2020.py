@@ -47,5 +47,4 @@ class MPUCB(Policy):
 
     @property
     def parts(self) -> Parts:
-        """Flooded pulls × UCB."""
         return Parts(FloodedPulls(self.hop_limit, self.wait), UCB(self.constant))

@@ -45,5 +45,4 @@ class UCBNetwork(Policy):
 
     @property
     def parts(self) -> Parts:
-        """The neighbours' pulls × UCB."""
         return Parts(NeighborhoodSums(self.exploring, self.fair), UCB(self.constant))

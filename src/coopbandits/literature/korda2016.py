@@ -54,12 +54,10 @@ class PermutedBuffers(CentralAggregation):
     name: ClassVar[str] = "permuted-buffers"
 
     def memory(self, index: Index) -> BufferMemory:
-        """Return all agents together: partners are anywhere."""
         del index
         return BufferMemory()
 
     def make(self, index: Index, registers: Registers, sigma: float) -> ServingController:
-        """Return what draws partners, and all agents."""
         return ServingController(BufferMemory(), index, registers, sigma)
 
 
@@ -70,7 +68,6 @@ class BufferMemory(ServingMemory):
     name: ClassVar[str] = "buffer-memory"
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return buffers, and what agents act on."""
         agents, width = sizes.agents, sizes.width
         room = width * (longest(max(1, agents), MOST_ROUNDS) + 1)
         return {
@@ -94,7 +91,6 @@ class BufferMemory(ServingMemory):
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Add a pull of the agent whose turn it is."""
         if s.is_here[s.me.agent] == 0:
             s.is_here[s.me.agent] = 1
             s.me.present += 1
@@ -123,7 +119,6 @@ class BufferMemory(ServingMemory):
 
 
 def longest(agents: int, rounds: int) -> int:
-    """Return ℓ(t)."""
     return math.ceil(4.0 * math.log2(agents**1.5 * rounds))
 
 

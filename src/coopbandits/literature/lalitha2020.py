@@ -46,7 +46,6 @@ class DecTS(Policy):
 
     @property
     def parts(self) -> Parts:
-        """A running consensus × a posterior draw."""
         return Parts(RunningConsensus(self.discount), draw_index(self.family))
 
 
@@ -76,5 +75,4 @@ class DecBayesUCB(Policy):
 
     @property
     def parts(self) -> Parts:
-        """A running consensus × a posterior quantile."""
         return Parts(RunningConsensus(self.discount), BayesUCB(self.family))

@@ -73,7 +73,6 @@ class InflatedUCB(Index):
     prepare_reads: ClassVar[str] = "time"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what the index is defined for."""
         require_gamma(self.gamma)
         if self.epsilon_c is not None and self.epsilon_c not in EPSILON_C_FORMS:
             raise unknown_name("form of epsilon_c", str(self.epsilon_c), EPSILON_C_FORMS)
@@ -93,7 +92,6 @@ class InflatedUCB(Index):
         return 2 * self.gamma
 
     def with_constant(self, constant: float) -> Self:
-        """B = 2γ."""
         return replace(self, gamma=constant / 2)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
@@ -108,7 +106,6 @@ class InflatedUCB(Index):
         return self.bonus_constant * view.sigma**2, epsilon
 
     def scratch_size(self, num_arms: int) -> int:
-        """As `prepare` fills it."""
         del num_arms
         return 3
 
@@ -122,7 +119,6 @@ class InflatedUCB(Index):
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Return the inflated bound of one arm."""
         epsilon = numbers[1]
         inflation = scratch[1] if epsilon == GROWING else estimate.num_agents * epsilon
         total, count = estimate.sums[arm], estimate.counts[arm]
@@ -137,7 +133,6 @@ class InflatedUCB(Index):
 
 
 def require_gamma(gamma: float) -> None:
-    """Refuse all but finite numbers above 1."""
     require_number("gamma", gamma, "a finite number larger than 1", 1.0, math.inf)
 
 
@@ -170,7 +165,6 @@ class UCL(Index):
     prepare_reads: ClassVar[str] = "time"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what the index is defined for."""
         require_gamma(self.gamma)
         require_number("prior_mean", self.prior_mean, "a finite number", -math.inf, math.inf)
         if self.prior_sigma != math.inf:
@@ -183,7 +177,6 @@ class UCL(Index):
         return float(self.gamma), view.sigma, precision, precision * self.prior_mean
 
     def scratch_size(self, num_arms: int) -> int:
-        """The quantile, and N f(t)."""
         del num_arms
         return 2
 
@@ -196,7 +189,6 @@ class UCL(Index):
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Return the upper credible limit of one arm."""
         total, count = estimate.sums[arm], estimate.counts[arm]
         if count <= NO_INFORMATION * estimate.num_agents:
             return math.inf
@@ -237,18 +229,15 @@ class CoopUCB(Policy):
     name: ClassVar[str] = "coop-ucb"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what the algorithm is defined for."""
         if self.epsilon_c not in EPSILON_C_FORMS:
             raise unknown_name("form of epsilon_c", str(self.epsilon_c), EPSILON_C_FORMS)
         super().__post_init__()
 
     @property
     def parts(self) -> Parts:
-        """A running consensus × UCB inflated by ε_c."""
         return Parts(RunningConsensus(self.discount), InflatedUCB(self.gamma, self.epsilon_c))
 
     def with_constant(self, constant: float) -> Self:
-        """B = 2γ."""
         return replace(self, gamma=constant / 2)
 
 
@@ -276,11 +265,9 @@ class CoopUCB2(Policy):
 
     @property
     def parts(self) -> Parts:
-        """A running consensus × UCB inflated by sqrt(ln t)."""
         return Parts(RunningConsensus(self.discount), InflatedUCB(self.gamma))
 
     def with_constant(self, constant: float) -> Self:
-        """B = 2γ."""
         return replace(self, gamma=constant / 2)
 
 
@@ -317,7 +304,6 @@ class CoopUCL(Policy):
 
     @property
     def parts(self) -> Parts:
-        """A running consensus × the upper credible limit."""
         return Parts(
             RunningConsensus(self.discount), UCL(self.gamma, self.prior_mean, self.prior_sigma)
         )

@@ -67,7 +67,6 @@ class GSE(Policy):
     name: ClassVar[str] = "gse"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what it is defined for."""
         require_count("horizon", self.horizon, least=2)
         require_number("up", self.up, "a number above 0, and at most 1", 0.0, math.nextafter(1, 2))
         if self.spread is not None:
@@ -75,7 +74,6 @@ class GSE(Policy):
 
     @property
     def parts(self) -> Parts:
-        """Means tracked together, and turns among the arms left."""
         return Parts(RuledOut(self.horizon, self.up, self.spread), LeastPulled())
 
 
@@ -83,7 +81,6 @@ class RuledOutMachine(FieldMachine):
     """An agent that checks flags."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Refuse flags that are no bits."""
         num_arms = self.registers.num_arms
         check_vectors(messages, num_arms + flag_values(num_arms))
         for j, message in messages.items():
@@ -95,7 +92,6 @@ class RuledOutMachine(FieldMachine):
                 )
 
     def check_state(self, values: State) -> None:
-        """Refuse counts that cannot be, and a state in which no arm is left."""
         if (values["counts"] < 0.0).any():
             raise InputError("state field counts has counts below 0; counts are never negative")
         if values["out"].all():
@@ -116,7 +112,6 @@ class RuledOut(Aggregation):
     derived: ClassVar[tuple[str, ...]] = ("num_agents", "level", "burn_in", "bias")
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return own pulls and means, z, and flags."""
         return {
             "sums": sizes.arms,
             "counts": sizes.arms,
@@ -130,11 +125,9 @@ class RuledOut(Aggregation):
         }
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size of z and of flags."""
         return sizes.arms + flag_values(sizes.arms)
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Work out what widths are made of."""
         num_agents, log = told_agents(view, "gse"), math.log(self.horizon)
         spread = float(num_agents if self.spread is None else self.spread)
         s.me.num_agents = float(num_agents)
@@ -144,7 +137,6 @@ class RuledOut(Aggregation):
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Count one own pull."""
         rows.add(s.sums, sums_of(pull))
         rows.add(s.counts, counts_of(pull))
 

@@ -3,7 +3,7 @@ r"""dE3: explore, hold one auction, exploit twice as long (Nayyar, Kalathil and 
 Reconstruction, from the abstract and from memory, of "On regret-optimal learning in decentralized
 multiplayer multiarmed bandits", IEEE Transactions on Control of Network Systems (arXiv 1505.00553).
 
-**Model.** `matching`, as for dUCB4: every round of communication adds to regret.
+**Model.** As for dUCB4 (`kalathil2014`): every round of communication adds to regret.
 
 **Algorithm.** E³ stands for exponentially spaced exploration and exploitation. Epoch l = 1, 2, …
 has three phases:
@@ -26,7 +26,7 @@ is large enough for this difference.
 abstract's rate. Players bid in turn, ε is fixed, a bid takes `bid_rounds` rounds, and rewards of
 the exploitation phase are not used. E³-TS, with posterior draws, is left out.
 
-**Oracles.** The number of rounds in each phase by hand; `matching`'s for the auction.
+**Oracles.** The number of rounds in each phase by hand; those of `kalathil2014` for the auction.
 """
 
 from __future__ import annotations
@@ -38,10 +38,14 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 
 from coopbandits.core.errors import InputError
-from coopbandits.literature.kalathil2014 import matching_lines
-from coopbandits.literature.matching import Matched, Table, matched, require_matching
-from coopbandits.models.catalogue import Lines, Model, Played
-from coopbandits.models.coins import Dice, read_table, vary
+from coopbandits.literature.kalathil2014 import (
+    Matched,
+    Table,
+    matched,
+    matching_lines,
+    require_matching,
+)
+from coopbandits.literature.models import Dice, Lines, Model, Played, read_table, vary
 
 
 def de3(

@@ -50,9 +50,19 @@ from numpy.typing import ArrayLike
 
 from coopbandits.core.choice import best_arms
 from coopbandits.core.errors import InputError
-from coopbandits.models.catalogue import Lines, Model, Played, regret_lines, traffic_lines
-from coopbandits.models.coins import Dice, Floats, read_table, require_sizes, vary
-from coopbandits.models.outcome import Outcome
+from coopbandits.literature.models import (
+    Dice,
+    Floats,
+    Lines,
+    Model,
+    Outcome,
+    Played,
+    read_table,
+    regret_lines,
+    require_sizes,
+    traffic_lines,
+    vary,
+)
 from coopbandits.network import Network
 
 

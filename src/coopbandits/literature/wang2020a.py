@@ -68,12 +68,10 @@ class DPE2(Policy):
     name: ClassVar[str] = "dpe2"
 
     def __post_init__(self) -> None:
-        """Refuse an unknown family."""
         require_family(self.family)
 
     @property
     def parts(self) -> Parts:
-        """What a leader tells, and the order of its sweep."""
         return Parts(LeaderWords(self.family), SweepRanks(self.family))
 
 
@@ -87,13 +85,11 @@ class LeaderWordsMachine(FieldMachine):
     """
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Refuse what is no word."""
         check_vectors(messages, 4)
         for j, message in messages.items():
             check_word(message, self.registers.num_arms, j)
 
     def check_state(self, values: State) -> None:
-        """Refuse words and sweeps that cannot be."""
         require_count("state field stamp", values["stamp"], least=0)
         num_arms, ranks = self.registers.num_arms, values["ranks"]
         check_arms(np.array([float(values["best"])]), num_arms, "state field best")
@@ -116,7 +112,6 @@ class LeaderWords(Aggregation):
     derived: ClassVar[tuple[str, ...]] = ("own_tag", "sigma", "is_binary", "uppers")
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return a leader's pulls and sweep, the latest word, and what neighbours were told."""
         return {
             "own_tag": float,
             "sigma": float,
@@ -134,12 +129,10 @@ class LeaderWords(Aggregation):
         }
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return 4: tag, stamp, arm, and whether an answer is wanted."""
         del sizes
         return 4
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Begin with a sweep through all arms."""
         s.me.own_tag = s.me.tag = uniform_of(view.random_word)
         s.me.sigma, s.me.is_binary = view.sigma, int(self.family == "bernoulli")
         s.me.starting = 1
@@ -257,7 +250,6 @@ class SweepRanks(Index):
 
     @property
     def support(self) -> Support:
-        """The rewards of the family."""
         return family_support(self.family)
 
     @staticmethod

@@ -60,7 +60,6 @@ class ServerTotals(CentralAggregation):
     name: ClassVar[str] = "server-totals"
 
     def __post_init__(self) -> None:
-        """Take one of the two."""
         if (self.threshold is None) == (self.growth is None):
             raise InputError(
                 f"server-totals has threshold {self.threshold} and growth {self.growth}; give "
@@ -71,7 +70,6 @@ class ServerTotals(CentralAggregation):
                 require_positive(name, getattr(self, name))
 
     def memory(self, index: Index) -> ServerMemory:
-        """Return what the server knows, and what every agent has fetched and not told."""
         if not index.statistic.takes_context:
             raise InputError(
                 f"server-totals adds up linear models, and {index.spelling} plays on none; combine "
@@ -80,7 +78,6 @@ class ServerTotals(CentralAggregation):
         return ServerMemory(self.threshold, self.growth, index)
 
     def make(self, index: Index, registers: Registers, sigma: float) -> ServingController:
-        """Return the server and its agents."""
         return ServingController(self.memory(index), index, registers, sigma)
 
 
@@ -98,7 +95,6 @@ class ServerMemory(ServingMemory):
     lines: ClassVar[int] = 2
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return totals, what agents have of them, and room for a factor."""
         agents, width = sizes.agents, sizes.width
         per_model = width // sizes.groups if sizes.groups else width  # d(d + 3)/2 + 1
         size = (math.isqrt(8 * per_model + 1) - 3) // 2
@@ -126,7 +122,6 @@ class ServerMemory(ServingMemory):
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Add a pull of the agent whose turn it is."""
         s.is_here[s.me.agent] = 1
         rows.add(s.untold[s.me.agent], pull)
 

@@ -54,9 +54,19 @@ from numpy.typing import ArrayLike
 from coopbandits.core.checks import require_positive
 from coopbandits.core.choice import best_arms
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.models.catalogue import Lines, Model, Played, regret_lines, traffic_lines
-from coopbandits.models.coins import Dice, Floats, read_chances, read_means, require_sizes
-from coopbandits.models.outcome import Outcome, silence
+from coopbandits.literature.models import (
+    Dice,
+    Floats,
+    Lines,
+    Model,
+    Outcome,
+    Played,
+    read_chances,
+    read_means,
+    regret_lines,
+    require_sizes,
+    traffic_lines,
+)
 
 MOST_JOINT_ACTIONS = 10**6
 RULES = ("joint", "own", "ucb")
@@ -118,7 +128,8 @@ def global_feedback(
             _disco(feedback, rule == "own", exploration)
         earned[run] = feedback.earned
     lost = (horizon * chances.max() - earned) / chances.ndim
-    return Outcome(*silence(runs), np.repeat(lost[:, None], chances.ndim, axis=1))
+    nothing = np.zeros(runs, dtype=np.int64)  # is sent
+    return Outcome(nothing, nothing, np.repeat(lost[:, None], chances.ndim, axis=1))
 
 
 class Feedback:

@@ -41,7 +41,6 @@ class DecUCB(Policy):
 
     @property
     def parts(self) -> Parts:
-        """Tracked means × UCB."""
         return Parts(TrackedMeans(), UCB(self.constant))
 
 
@@ -71,12 +70,10 @@ class DecKLUCB(Policy):
     name: ClassVar[str] = "dec-kl-ucb"
 
     def __post_init__(self) -> None:
-        """Refuse a β that is not positive."""
         require_positive("beta", self.beta)
         super().__post_init__()
 
     @property
     def parts(self) -> Parts:
-        """Tracked means × KL-UCB."""
         credit = 2.0 / (3.0 * (1.0 + self.beta))
         return Parts(TrackedMeans(credit), KLUCB(self.family, c=3.0))

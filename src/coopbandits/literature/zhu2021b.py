@@ -45,7 +45,6 @@ class GossipUCB(Policy):
 
     @property
     def parts(self) -> Parts:
-        """Means tracked in pairs × UCB."""
         return Parts(TrackedMeans(pairs=True), UCB(self.constant))
 
 
@@ -76,12 +75,10 @@ class FedUCB(AtSource):
     name: ClassVar[str] = "fed-ucb"
 
     def __post_init__(self) -> None:
-        """Let the parts refuse settings."""
         self.source, self.noisy  # noqa: B018  making them checks them
 
     @property
     def source(self) -> Private:
-        """What rewards pass."""
         return Private(self.epsilon, self.horizon)
 
     @property

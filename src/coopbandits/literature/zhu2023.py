@@ -43,11 +43,9 @@ class TrimmedMeansMachine(FieldMachine):
     """An agent that checks what it is sent."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject all but means and counts."""
         check_means(messages, self.registers)
 
     def check_state(self, values: State) -> None:
-        """Check that counts are not negative."""
         arms = self.registers.num_arms
         if (values["heard"][:, arms:] < 0.0).any():
             raise InputError("state field heard has counts below 0; counts are never negative")
@@ -95,7 +93,6 @@ class TrimmedMeans(Aggregation):
     takes_context: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Check that settings are within what it is defined for."""
         require_count("liars", self.liars, least=0)
         require_positive("kappa", self.kappa)
         if self.kappa < 1.0:
@@ -105,11 +102,9 @@ class TrimmedMeans(Aggregation):
         require_number("mean", self.mean, "a finite number", -math.inf, math.inf)
 
     def carried(self, asked: Statistic) -> Statistic:
-        """Return sums per arm; reject anything else, since only means travel."""
         return means_alone(self.name, asked)
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return own registers, and what each neighbour told last."""
         return {
             "own": sizes.width,
             "told": sizes.width,  # own means, own counts
@@ -122,14 +117,12 @@ class TrimmedMeans(Aggregation):
         }
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Note the settings."""
         del view
         s.me.liars, s.me.kappa = self.liars, self.kappa
         s.me.attack, s.me.mean = ATTACKS.index(self.attack), self.mean
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Add an own pull."""
         rows.add(s.own, pull)
 
     @staticmethod
@@ -229,7 +222,6 @@ class ResilientUCB(Policy):
 
     @property
     def parts(self) -> Parts:
-        """Trimmed means × UCB."""
         return Parts(TrimmedMeans(self.liars, self.kappa), UCB(self.constant))
 
 
@@ -259,12 +251,10 @@ class Liar(Policy):
     name: ClassVar[str] = "liar"
 
     def __post_init__(self) -> None:
-        """Refuse an attack that is none; the parts check the mean."""
         if self.attack not in LIES:
             raise unknown_name("attack", str(self.attack), LIES)
         super().__post_init__()
 
     @property
     def parts(self) -> Parts:
-        """Lies about means × UCB."""
         return Parts(TrimmedMeans(attack=self.attack, mean=self.mean), UCB(self.constant))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coopbandits import InputError, Network
-from coopbandits.models import one_observer
+from coopbandits.literature import one_observer
 
 MEANS = [0.2, 0.9, 0.4]
 

@@ -1,20 +1,43 @@
-"""One observer: a single agent sees rewards, the others only what their neighbours believe.
+r"""One observer: a single agent sees rewards, the others only what their neighbours believe.
 
-The model of Kar, Poor and Cui (2011). The observer plays UCB on its own pulls; all others average
-their neighbours' beliefs, a mean per arm, and play the arm that seems best.
+Kar, Poor and Cui, "Bandit problems in networks: asymptotically efficient distributed allocation
+rules", CDC 2011. *Reconstruction*.
+
+**Model.** All agents pull arms, but one alone, the observer, sees rewards. The others exchange
+messages with their neighbours.
+
+**Algorithm.** The observer plays UCB on its own pulls. In every round
+:math:`x_i \leftarrow \sum_j P_{ij} x_j` for all but the observer, whose x are its own means; they
+play the arm that seems best. So beliefs are means of the observer, some rounds old, and mixed.
+
+**Differs from the paper.** The text was not available: UCB and the consensus are ours.
+
+**Oracles.** Followers lose less than the observer, and more the farther away they are.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from coopbandits.core.choice import best_arm
 from coopbandits.core.errors import InputError
-from coopbandits.models.coins import Dice, Floats, read_means, require_sizes
-from coopbandits.models.outcome import Outcome
+from coopbandits.literature.models import (
+    Dice,
+    Floats,
+    Lines,
+    Model,
+    Outcome,
+    Played,
+    read_means,
+    regret_lines,
+    require_sizes,
+    traffic_lines,
+)
 from coopbandits.network import Network
 
 
@@ -26,10 +49,7 @@ def one_observer(
     runs: int = 1,
     seed: int = 0,
 ) -> Outcome:
-    r"""Let one agent learn, and the others follow by consensus.
-
-    In every round :math:`x_i \leftarrow \sum_j P_{ij} x_j` for all but the observer, whose x are
-    its own means. So beliefs are means of the observer, some rounds old, and mixed.
+    """Let one agent learn, and the others follow by consensus.
 
     Parameters
     ----------
@@ -73,3 +93,17 @@ def _play(chances: Floats, network: Network, horizon: int, observer: int, dice: 
         beliefs = network.matrix @ beliefs
         beliefs[observer] = sums / np.maximum(1.0, counts)
     return pulls
+
+
+@dataclass(frozen=True)
+class OneObserver(Model):
+    """One agent sees rewards, the others follow by consensus on a cycle (Kar et al. 2011)."""
+
+    observer: int = 0
+    name: ClassVar[str] = "one-observer"
+
+    def play(self, played: Played) -> Lines:
+        means, agents, horizon, runs, seed = played
+        network = Network.from_spec(f"cycle:{agents}")
+        result = one_observer(means, network, horizon, self.observer, runs, seed)
+        return [*regret_lines(result), *traffic_lines(result.messages, result.values)]

@@ -7,8 +7,8 @@ import math
 import pytest
 
 from coopbandits import InputError
-from coopbandits.models import pull_or_tell
-from coopbandits.models.coins import Dice
+from coopbandits.literature import pull_or_tell
+from coopbandits.literature.models import Dice
 
 MEANS = [0.8, 0.5, 0.5, 0.5]
 

@@ -1,4 +1,4 @@
-"""Chance of the other models: in any order, and the same again."""
+"""Models: their random numbers and tables of means, and what they report of named arms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopbandits import InputError
-from coopbandits.models.coins import Dice, read_table, vary
+from coopbandits.literature.models import Dice, Played, parse_model, read_table, vary
 
 
 def test_numbers_follow_from_the_place_alone() -> None:
@@ -31,7 +31,7 @@ def test_choices_are_even() -> None:
 def test_numbers_are_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, pieces = Dice(7), Dice(7)
     expected = float(np.mean(whole.uniforms(1000) < 0.3))
-    monkeypatch.setattr("coopbandits.models.coins.PIECE", 64)
+    monkeypatch.setattr("coopbandits.literature.models.PIECE", 64)
     assert pieces.share_below(0.3, 1000) == expected
     assert pieces.uniform() == whole.uniform()
 
@@ -61,3 +61,26 @@ def test_tables_of_means_are_checked() -> None:
     for rows in ([[0.5, 0.4], [0.5]], [["a", "b"]]):
         with pytest.raises(InputError, match="array of numbers"):
             read_table(rows)
+
+
+@pytest.mark.parametrize(
+    ("model", "means", "line"),
+    [
+        ("one-exchange", [0.5, 0.5, 0.5], ("runs that named the best arm", "40 of 40")),
+        ("one-exchange", [0.0, 1.0, 1.0], ("runs that named the best arm", "40 of 40")),
+        (
+            "many-exchanges:tolerance=0.2,delta=0.5",
+            [0.7, 0.9, 0.9, 0.8],
+            ("runs that named an arm within the tolerance", "40 of 40"),
+        ),
+    ],
+)
+def test_arms_that_are_as_good_are_no_failures(
+    model: str, means: list[float], line: tuple[str, str]
+) -> None:
+    assert parse_model(model).play(Played(means, 3, 200, 40, 0))[0] == line
+
+
+def test_other_arms_are_failures() -> None:
+    ((_, told), *_) = parse_model("one-exchange").play(Played([0.5, 0.51], 1, 8, 40, 0))
+    assert int(told.split()[0]) < 40

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from coopbandits import InputError
-from coopbandits.models import many_exchanges, one_exchange
-from coopbandits.models.best_arm import _exchange_until_sure, winner
-from coopbandits.models.coins import Dice
+from coopbandits.literature import many_exchanges, one_exchange
+from coopbandits.literature.hillel2013 import _exchange_until_sure, winner
+from coopbandits.literature.models import Dice
 
 MEANS = [0.4, 0.7, 0.5, 0.4, 0.3]
 

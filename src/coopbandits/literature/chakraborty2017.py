@@ -1,7 +1,17 @@
-"""Pull or tell: in a round an agent either pulls an arm or tells all others its last reward.
+r"""Pull or tell: in a round an agent either pulls an arm or tells all others its last reward.
 
-The model of Chakraborty, Chua, Das and Juba (2017), in which to communicate costs a pull. The rule
-by which agents tell is ours: theirs, by the value of information, was not available to us.
+Chakraborty, Chua, Das and Juba, "Coordinated versus decentralized exploration in multi-agent
+multi-armed bandits", IJCAI 2017. *Reconstruction*: the model is theirs, the rule is ours.
+
+**Model.** N agents play the same arms. A round spent on telling earns nothing, so communication
+costs a pull; an arm and its reward go to all others.
+
+**Algorithm.** Every agent plays UCB on its own pulls and what others told. It tells its last
+reward, instead of pulling, while fewer than :math:`c\,\ln t` rewards of that arm have been told.
+
+**Differs from the paper.** The text was not available: theirs tells by the value of information.
+
+**Oracles.** UCB in a plain loop for one agent; counts of messages by hand.
 """
 
 from __future__ import annotations
@@ -9,20 +19,31 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from coopbandits.core.choice import best_arm
 from coopbandits.core.errors import InputError
-from coopbandits.models.coins import Dice, Floats, read_means, require_sizes
-from coopbandits.models.outcome import Counts, Outcome
+from coopbandits.literature.models import (
+    Counts,
+    Dice,
+    Floats,
+    Lines,
+    Model,
+    Outcome,
+    Played,
+    read_means,
+    regret_lines,
+    require_sizes,
+    traffic_lines,
+)
+from coopbandits.results.statistics import mean_text
 
 
 @dataclass(frozen=True)
-class Told(Outcome):
-    """What became of some runs.
-
-    A round spent on telling loses the mean of the best arm; arm and reward go to all others.
+class Broadcasts(Outcome):
+    """Outcome of agents that pull or tell; a round spent on telling loses the best arm's mean.
 
     Attributes
     ----------
@@ -40,11 +61,8 @@ def pull_or_tell(
     eagerness: float = 1.0,
     runs: int = 1,
     seed: int = 0,
-) -> Told:
-    r"""Let agents play UCB on their own pulls and what others told.
-
-    An agent tells its last reward, instead of pulling, while fewer than :math:`c\,\ln t` rewards of
-    that arm have been told by anybody.
+) -> Broadcasts:
+    """Let agents play UCB on their own pulls and what others told.
 
     Parameters
     ----------
@@ -65,7 +83,7 @@ def pull_or_tell(
     for run in range(runs):
         regret[run], told[run] = _play(chances, agents, horizon, eagerness, Dice(seed, run))
     messages = (agents - 1) * told
-    return Told(messages, 2 * messages, regret, told)
+    return Broadcasts(messages, 2 * messages, regret, told)
 
 
 def _play(
@@ -102,3 +120,17 @@ def _ucb(known: Floats) -> int:
         for s, n in zip(sums, counts, strict=True)
     ]
     return best_arm(values)
+
+
+@dataclass(frozen=True)
+class PullOrTell(Model):
+    """Rounds are spent on pulling or on telling (Chakraborty et al. 2017)."""
+
+    eagerness: float = 1.0
+    name: ClassVar[str] = "pull-or-tell"
+
+    def play(self, played: Played) -> Lines:
+        means, agents, horizon, runs, seed = played
+        result = pull_or_tell(means, agents, horizon, self.eagerness, runs, seed)
+        rounds = ("rounds spent on telling", mean_text(result.told))
+        return [*regret_lines(result), rounds, *traffic_lines(result.messages, result.values)]

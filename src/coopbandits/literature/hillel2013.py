@@ -1,6 +1,24 @@
-"""The best arm by several players with few exchanges (Hillel, Karnin, Koren, Lempel, Somekh 2013).
+r"""The best arm by several players with few exchanges.
 
-Players pull at the same time, and only the pulls of one of them count, and how often they talk.
+Hillel, Karnin, Koren, Lempel and Somekh, "Distributed exploration in multi-armed bandits", NIPS
+2013. `one_exchange` is a *reconstruction*.
+
+**Model.** N players pull the same arms at the same time, and look for the best one. What counts is
+how many pulls each of them makes, and how often they talk: in an exchange all tell all others.
+
+**With an exchange after every round of pulls**, in round r every player pulls every arm left
+:math:`\lceil 2/(N ε_r^2) \ln(4 K r^2/δ)\rceil` times, :math:`ε_r = 2^{-r}`; by the means of all
+these pulls, arms more than :math:`ε_r` below the best are dropped. The probability of naming a
+wrong arm is below δ, and pulls per player fall as 1/N.
+
+**With one exchange**, in the end, every player takes :math:`6K/\sqrt N` random arms, finds the best
+of them by halving with half of its pulls, estimates that one again with the rest, and tells arm and
+mean. Of the arms named by at least :math:`\sqrt N` players, the one with the largest average wins;
+if there is none, that named most often. Pulls per player fall as :math:`1/\sqrt N`.
+
+**Differs from the paper.** Sequential halving for a player's best arm is ours.
+
+**Oracles.** Binomial probabilities of dropping the best arm; errors against δ; pulls by formula.
 """
 
 from __future__ import annotations
@@ -8,12 +26,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from coopbandits.core.checks import require_number
 from coopbandits.core.errors import InputError
-from coopbandits.models.coins import Dice, Floats, read_means, require_chance, require_sizes
-from coopbandits.models.outcome import Counts, Traffic
+from coopbandits.literature.models import (
+    Counts,
+    Dice,
+    Floats,
+    Lines,
+    Model,
+    Played,
+    Traffic,
+    read_means,
+    require_sizes,
+    traffic_lines,
+)
+from coopbandits.results.statistics import mean_text
 
 MOST_PULLS = 10**10
 """Of one arm by all players before an exchange: some minutes."""
@@ -46,11 +77,7 @@ def many_exchanges(
     runs: int = 1,
     seed: int = 0,
 ) -> BestArm:
-    r"""Find the best arm with an exchange after every round of pulls.
-
-    In round r every player pulls every arm left :math:`\lceil 2/(N ε_r^2) \ln(4 K r^2/δ)\rceil`
-    times, :math:`ε_r = 2^{-r}`; by the means of all these pulls, arms more than :math:`ε_r` below
-    the best are dropped.
+    """Find the best arm with an exchange after every round of pulls.
 
     Parameters
     ----------
@@ -67,7 +94,7 @@ def many_exchanges(
     """
     chances = read_means(means)
     require_sizes(players=players, runs=runs, seed=seed)
-    require_chance("delta", delta)
+    require_number("delta", delta, "a number between 0 and 1", 0.0, 1.0)
     if not 0.0 <= tolerance < 1.0:
         raise InputError(f"tolerance is {tolerance}; it must be a number in [0, 1)")
     _require_one_best(chances, tolerance)
@@ -109,11 +136,6 @@ def one_exchange(
 ) -> BestArm:
     r"""Find the best arm with a single exchange, in the end.
 
-    Every player takes :math:`6K/\sqrt N` random arms, finds the best of them by halving with half
-    of its pulls, estimates that one anew with the rest, and tells arm and mean. Of the arms named
-    by at least :math:`\sqrt N` players, the one with the largest average wins; if there is none,
-    that named most often.
-
     Parameters
     ----------
     means : sequence of float
@@ -153,7 +175,6 @@ def _champion(chances: Floats, taken: int, budget: int, dice: Dice) -> tuple[int
 
 
 def winner(told: list[tuple[int, float]]) -> int:
-    """Return the arm that wins by what players told: an arm, and its mean."""
     values: dict[int, list[float]] = {}
     for arm, mean in told:
         values.setdefault(arm, []).append(mean)
@@ -185,3 +206,45 @@ def _require_time(chances: Floats, players: int, delta: float, tolerance: float)
             f"takes more than {MOST_PULLS:.0e} pulls of each; give means further apart, or a "
             "larger tolerance"
         )
+
+
+@dataclass(frozen=True)
+class ManyExchanges(Model):
+    """The best arm with an exchange after every round of pulls (Hillel et al. 2013).
+
+    The horizon is not asked for: it ends when it is sure.
+    """
+
+    delta: float = 0.1
+    tolerance: float = 0.0
+    name: ClassVar[str] = "many-exchanges"
+
+    def play(self, played: Played) -> Lines:
+        found = many_exchanges(
+            played.means, played.agents, self.delta, self.tolerance, played.runs, played.seed
+        )
+        return _named(found, played, self.tolerance)
+
+
+@dataclass(frozen=True)
+class OneExchange(Model):
+    """The best arm with one exchange, after as many pulls as the horizon (Hillel et al. 2013)."""
+
+    name: ClassVar[str] = "one-exchange"
+
+    def play(self, played: Played) -> Lines:
+        means, agents, horizon, runs, seed = played
+        return _named(one_exchange(means, agents, horizon, runs, seed), played)
+
+
+def _named(found: BestArm, played: Played, tolerance: float = 0.0) -> Lines:
+    means = np.asarray(played.means, dtype=np.float64)
+    # Arms may tie, and differences round: 0.9 − 0.7 is a little more than 0.2.
+    right = means.max() - means[found.arms] <= tolerance * (1.0 + 1e-9)
+    what = "an arm within the tolerance" if tolerance else "the best arm"
+    return [
+        (f"runs that named {what}", f"{int(right.sum())} of {played.runs}"),
+        ("pulls of one player", mean_text(found.pulls)),
+        ("exchanges", mean_text(found.exchanges)),
+        *traffic_lines(found.messages, found.values),
+    ]

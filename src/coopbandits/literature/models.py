@@ -1,17 +1,31 @@
-"""Arms that pay 0 or 1, and the chance behind them: pure functions of the seed and the place."""
+"""Models of the literature with drivers of their own: what they share.
+
+In a *model* an agent is, sees or may do something else than in the rest of the package, so models
+share neither agents nor engines with it. All rewards are 0 or 1, and drivers are plain loops, meant
+to be read. Here are their random numbers, pure functions of seed and place (`Dice`); arms, as
+probabilities of a reward of 1; the outcome of some runs; and `MODELS`, all models by name, as the
+command line runs them: ``ducb4:step=0.02``.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coopbandits.core.checks import require_count, require_number
+from coopbandits.core.checks import require_count
 from coopbandits.core.draws import stream_key, uniform_of, uniforms, word_at, words
 from coopbandits.core.errors import InputError
+from coopbandits.core.registry import Registry, concrete
+from coopbandits.core.spelling import Named, parse_named
+from coopbandits.results.statistics import mean_text
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 PIECE = 2**20
 """Numbers that lie in memory at a time."""
@@ -24,12 +38,10 @@ class Dice:
         self.key, self.drawn = stream_key(*place), 0
 
     def uniform(self) -> float:
-        """Return the next number."""
         self.drawn += 1
         return uniform_of(word_at(self.key, self.drawn - 1))
 
     def uniforms(self, count: int) -> Floats:
-        """Return the next few numbers."""
         counters = np.arange(self.drawn, self.drawn + count, dtype=np.uint64)
         self.drawn += count
         return uniforms(words(self.key, counters))
@@ -42,7 +54,6 @@ class Dice:
         return below / count
 
     def one_of(self, choices: Sequence[int]) -> int:
-        """Return one of some numbers, each as likely."""
         return choices[int(self.uniform() * len(choices))]
 
     def shuffled(self, count: int) -> list[int]:
@@ -60,7 +71,6 @@ def read_means(means: Sequence[float]) -> Floats:
 
 
 def read_chances(means: ArrayLike) -> Floats:
-    """Return an array of reward probabilities, of any shape."""
     try:
         found = np.asarray(means, dtype=np.float64)
     except (TypeError, ValueError):
@@ -111,6 +121,116 @@ def require_sizes(**counts: int) -> None:
         require_count(name, value, least=0 if name == "seed" else 1)
 
 
-def require_chance(name: str, value: float) -> None:
-    """Refuse all but numbers between 0 and 1."""
-    require_number(name, value, "a number between 0 and 1", 0.0, 1.0)
+@dataclass(frozen=True)
+class Traffic:
+    """What was sent.
+
+    Attributes
+    ----------
+    messages, values : (run,)
+        Messages from one agent to one other, and the numbers in them.
+    """
+
+    messages: Counts
+    values: Counts
+
+    @property
+    def bits(self) -> Counts:
+        """Bits sent (run,): 64 per value."""
+        return 64 * self.values
+
+
+@dataclass(frozen=True)
+class Outcome(Traffic):
+    """Regret and traffic of some runs.
+
+    Attributes
+    ----------
+    agent_regret : (run, agent)
+        Of every agent, against the arm that the model calls best for it: the best arm where all
+        agents have the same arms.
+    """
+
+    agent_regret: Floats
+
+    @property
+    def regret(self) -> Floats:
+        """Of all agents together (run,)."""
+        total: Floats = self.agent_regret.sum(axis=1)
+        return total
+
+    @property
+    def worst(self) -> Floats:
+        """Of the agent that lost most (run,)."""
+        largest: Floats = self.agent_regret.max(axis=1)
+        return largest
+
+
+class Played(NamedTuple):
+    """What the command line sets for every model."""
+
+    means: Sequence[float]
+    agents: int
+    horizon: int
+    runs: int
+    seed: int
+
+
+Lines = list[tuple[str, str]]
+"""Label and value of each line of a report."""
+
+
+Lines = list[tuple[str, str]]
+"""Label and value of each line of a report."""
+
+
+@dataclass(frozen=True)
+class Model(Named, ABC):
+    """One model of the literature with its settings."""
+
+    @abstractmethod
+    def play(self, played: Played) -> Lines:
+        """Run the model and report on it."""
+
+
+def regret_lines(result: Outcome) -> Lines:
+    return [
+        ("regret of all", mean_text(result.regret)),
+        ("worst agent", mean_text(result.worst)),
+    ]
+
+
+def traffic_lines(messages: Counts, values: Counts) -> Lines:
+    """Describe what was sent, at 64 bits per value."""
+    said = (f"{number.mean():,.0f}".replace(",", "\u2009") for number in (messages, values))
+    bits = f"{64 * values.mean():,.0f}".replace(",", "\u2009")
+    return list(zip(("messages", "values sent", "bits sent"), (*said, bits), strict=True))
+
+
+MODELS: Registry[type[Model]] = Registry(
+    "model",
+    "coopbandits.models",
+    {
+        "rho-rand": "RhoRandModel",
+        "mc-top-m": "MCTopMModel",
+        "tdfs": "TDFSModel",
+        "many-exchanges": "ManyExchanges",
+        "one-exchange": "OneExchange",
+        "pull-or-tell": "PullOrTell",
+        "one-observer": "OneObserver",
+        "rand-top-m": "RandTopMModel",
+        "selfish": "SelfishModel",
+        "ducb4": "DUCB4Model",
+        "de3": "DE3Model",
+        "majority-vote": "MajorityVote",
+        "global-feedback": "GlobalFeedback",
+        "collaborate": "Collaborate",
+    },
+    concrete(Model),
+    "a frozen dataclass derived from coopbandits.literature.models.Model that defines play",
+)
+Model.registry = MODELS
+
+
+def parse_model(text: str) -> Model:
+    return parse_named(MODELS, text)
