@@ -12,7 +12,7 @@ from unittest.mock import patch
 import networkx as nx
 import numpy as np
 
-from coopbandits.core.aggregate import LedgerSums, doubt, ledger_sums, spanning_tree
+from coopbandits.core.aggregate import LedgerSums, ledger_sums, spanning_tree
 from coopbandits.core.contract import State, Vector
 
 from .fleet import machine, one_view, through_json
@@ -21,13 +21,12 @@ from .rough import CALM, Rough, Schedule
 
 @contextmanager
 def in_a_hurry(undercut: int = -5) -> Iterator[None]:
-    """Let roots come, collect and go within a few rounds; doubts need not reach far either.
+    """Let roots come, collect and go within a few rounds; recovery need not reach far either.
 
     With −5 a root is given up after some 4 to 9 rounds without a beat in which others were heard.
     """
     with (
-        patch.object(ledger_sums, "YOUNG", 2),
-        patch.object(doubt, "LEVELS", 6),
+        patch.multiple(ledger_sums, YOUNG=2, LEVELS=6),
         patch.multiple(spanning_tree, UNDERCUT=undercut, STANDING=8),
     ):
         yield

@@ -18,7 +18,7 @@ from coopbandits.core import (
     Policy,
     TreeTS,
 )
-from coopbandits.core.aggregate.moving_mass import MovingMass
+from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.aggregate.spanning_tree import FAR, NOBODY
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.literature import CoopUCB2, DecTS, DecUCB, ResilientUCB, UCBNetwork
@@ -97,7 +97,7 @@ def test_what_is_known_of_links_that_stay_is_kept(policy: Policy) -> None:
     fresh = make_agent(policy, one_view()).export_state()["aggregation"]
     after = moved(agents[0], policy, [1, 3])
     state = after.export_state()["aggregation"]
-    if isinstance(agents[0].machine, MovingMass):
+    if isinstance(agents[0].machine, LedgerSumsMachine):
         told = agents[0].outgoing(1)  # of what was handed on first of all
         assert told is not None
         before["sent"][0] = told[: len(before["sent"][0])].tolist()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coopbandits.core.aggregate.ticks import DISCOUNT, SKEW
+from coopbandits.core.aggregate.forgetting import DISCOUNT, SKEW
 from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.features import read_features

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core.aggregate.fields import FieldMachine
-from coopbandits.core.aggregate.ticks import DISCOUNT, SKEW
+from coopbandits.core.aggregate.forgetting import DISCOUNT, SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import Client

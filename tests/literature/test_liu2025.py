@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import InputError
-from coopbandits.core.aggregate.flags import flag_values, has_flag, write_flags
+from coopbandits.core.aggregate.messages import flag_values, has_flag, write_flags
 from coopbandits.literature import GSE
 
 from ..core.fleet import (

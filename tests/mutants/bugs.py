@@ -192,7 +192,7 @@ MUTANTS = (
     ),
     Mutant(
         "agents are counted by their numbers",
-        "core/aggregate/flooded_entries.py",
+        "core/aggregate/flooded_totals.py",
         "s.me.num_agents += 0 if is_known else 1",
         "s.me.num_agents += 1",
         ("flood-ts",),

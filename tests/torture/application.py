@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from coopbandits.core.aggregate.ticks import DISCOUNT
+from coopbandits.core.aggregate.forgetting import DISCOUNT
 from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.service import ExpiredTicketError, UnavailableError, UnknownTicketError

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from coopbandits.core.aggregate.entries import HEADER, entry_number
-from coopbandits.core.aggregate.ticks import HALF_LIFE, SKEW
+from coopbandits.core.aggregate.forgetting import HALF_LIFE, SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.identity.notary import Notary, pack
 from coopbandits.fleet.overlay.messages import WALK, Ask, Contact, ForwardJoin, Message

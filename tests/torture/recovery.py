@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from coopbandits.core.aggregate.ticks import DISCOUNT
+from coopbandits.core.aggregate.forgetting import DISCOUNT
 from coopbandits.core.aggregate.tree_sums import FEWEST
 from coopbandits.core.choice import with_open_pulls
 from coopbandits.core.contract import Estimate, Vector

@@ -11,7 +11,7 @@ from multiprocessing import active_children
 import pytest
 
 from coopbandits.core.aggregate.entries import Told
-from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
+from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import word_at
 from coopbandits.core.errors import InputError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.aggregate.arms import moved_pulls
+from coopbandits.core.aggregate.aggregation import moved_pulls
 from coopbandits.core.choice import choose_arm, with_open_pulls
 from coopbandits.core.context import Scene
 from coopbandits.core.contract import (

@@ -23,10 +23,17 @@ import numpy as np
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
-from coopbandits.core.aggregate.exchange import all_finite, check_arms, write_news
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
-from coopbandits.core.aggregate.flags import BITS, flag_values, is_set, set_flag
 from coopbandits.core.aggregate.flooded_pulls import check_keys
+from coopbandits.core.aggregate.messages import (
+    BITS,
+    all_finite,
+    check_arms,
+    flag_values,
+    is_set,
+    set_flag,
+    write_news,
+)
 from coopbandits.core.aggregate.neighborhood import arm_of
 from coopbandits.core.checks import require_count, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector

@@ -19,8 +19,8 @@ import numpy as np
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
-from coopbandits.core.aggregate.exchange import check_arms, check_vectors
 from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes, whole
+from coopbandits.core.aggregate.messages import check_arms, check_vectors
 from coopbandits.core.checks import require_count, require_flag, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.draws import signed_word, uniform_of, word_at

@@ -20,9 +20,14 @@ import numpy as np
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
-from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
-from coopbandits.core.aggregate.flags import BITS, flag_values, has_flag, write_flags
+from coopbandits.core.aggregate.messages import (
+    BITS,
+    check_vectors,
+    flag_values,
+    has_flag,
+    write_flags,
+)
 from coopbandits.core.checks import require_count, require_number, require_positive
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.errors import InputError

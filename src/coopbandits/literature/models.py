@@ -180,10 +180,6 @@ Lines = list[tuple[str, str]]
 """Label and value of each line of a report."""
 
 
-Lines = list[tuple[str, str]]
-"""Label and value of each line of a report."""
-
-
 @dataclass(frozen=True)
 class Model(Named, ABC):
     """One model of the literature with its settings."""

@@ -22,8 +22,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from coopbandits.core import rows
-from coopbandits.core.aggregate.exchange import check_arms, check_vectors
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
+from coopbandits.core.aggregate.messages import check_arms, check_vectors
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import Estimate, LocalView, State, Vector
 from coopbandits.core.draws import uniform_of

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import OWN, means_alone
-from coopbandits.core.aggregate.exchange import check_means
 from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.messages import check_means
 from coopbandits.core.checks import require_count, require_number, require_positive
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index import UCB

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coopbandits import InputError
-from coopbandits.core.aggregate.flooded_entries import SOURCE
+from coopbandits.core.aggregate.flooded_totals import SOURCE
 from coopbandits.core.contract import LocalView
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.registry import parse_policy

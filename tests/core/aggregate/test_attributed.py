@@ -8,7 +8,7 @@ import pytest
 from coopbandits.core import FloodedTotals, LocalView
 from coopbandits.core.aggregate.claims import Claims
 from coopbandits.core.aggregate.entries import HEADER, entry_number, order, told_in
-from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
+from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import ArmSums
 

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from coopbandits.core import InputError
 from coopbandits.core.aggregate import FloodedTotals
 from coopbandits.core.aggregate.entries import FORGET, RENUMBER, entry_number
-from coopbandits.core.aggregate.flooded_entries import (
+from coopbandits.core.aggregate.flooded_totals import (
     CHANGED,
+    FloodedTotalsMachine,
     begin_round,
     end_round,
     hear,
     listen,
 )
-from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
 
 from ..fleet import GRAPHS, machine, one_view  # as in test_local
 from ..rough import NUM_ARMS, Rough, Schedule, graphs, schedules

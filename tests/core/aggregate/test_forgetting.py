@@ -36,7 +36,7 @@ from coopbandits.core import (
     Vector,
     combine,
 )
-from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
+from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
 from coopbandits.core.aggregate.forgetting import decayed_rounds
 from coopbandits.core.statistic import VersionedRegisters
 from coopbandits.testing import check_policy

@@ -11,10 +11,10 @@ from coopbandits.core import (
 )
 from coopbandits.core.aggregate import LedgerSums
 from coopbandits.core.aggregate.ledger_sums import (
+    FORMER,
     YOUNG,
 )
 from coopbandits.core.aggregate.moving_mass import (
-    FORMER,
     LAGS,
     find_carrier,
 )

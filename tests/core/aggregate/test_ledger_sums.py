@@ -351,7 +351,7 @@ def test_numbers_hold_their_marks_after_years(first: int) -> None:
     world.pull()
     world.reopen(0, world.agents[0].export_state())
     world.step()
-    assert world.agents[0].is_sure
+    assert world.agents[0].is_recovered
     world.assert_every_pull_is_somewhere()
 
 

@@ -24,7 +24,7 @@ from coopbandits.core import (
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import HEADER, RENUMBER, entry_number
-from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE, SKEW
+from coopbandits.core.aggregate.forgetting import DISCOUNT, HALF_LIFE, SKEW
 from coopbandits.core.contract import TimedAgent
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.registry import AGGREGATIONS

@@ -125,9 +125,9 @@ def test_who_is_started_again_keeps_what_it_held(away: int, more: int) -> None:
     party.play(away)
     party.start(root, *party.nodes)
     assert ledgers(party, root).moving().held == 2.0
-    assert not ledgers(party, root).is_sure
+    assert not ledgers(party, root).is_recovered
     party.play(5)
-    assert ledgers(party, root).is_sure
+    assert ledgers(party, root).is_recovered
     party.play(more)
     entered = [
         ledgers(party, name)._pulls(ledgers(party, name).state.ledger) for name in party.nodes

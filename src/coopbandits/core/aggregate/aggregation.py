@@ -13,7 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from coopbandits.core.aggregate.arms import moved_fields
+import numpy as np
+from numpy.typing import NDArray
+
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import Named
@@ -23,6 +25,7 @@ from coopbandits.core.statistic import ArmSums, Registers, Statistic
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.aggregate.pooling import Scatter
+
 
 ROBUST, SYNCHRONOUS = "robust", "synchronous"
 """How agents of a fleet keep time: each by itself, or every round waits for all neighbours."""
@@ -264,8 +267,17 @@ class Machine(Stateful, ABC):
                 f"{type(self).__name__} cannot go on with other arms; give the bandit a policy on "
                 "flooded-totals, tree-sums or ledger-sums"
             )
-        registers = self.registers, there
-        return moved_fields(state, registers, places, self.registered, self.counted)
+        here, found = self.registers, dict(state)
+        filled = {name for name, rows in state.items() if rows}  # no neighbours, no rows about them
+        for name in filled & self.registered.keys():
+            rows = np.array(state[name])
+            found[name] = moved_rows(rows, here, there, places, self.registered[name]).tolist()
+        for name in filled & self.counted.keys():
+            rows = np.array(state[name])
+            pulls, rest = np.split(rows, [rows.shape[-1] - self.counted[name]], axis=-1)
+            moved = moved_pulls(pulls, here.num_arms, places)
+            found[name] = np.concatenate([moved, rest], axis=-1).tolist()
+        return found
 
     def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
         """Return a message about other arms as one about these: arm k there is `places[k]`."""
@@ -301,3 +313,29 @@ def told_agents(view: LocalView, who: str) -> int:
     if view.num_agents is None:
         raise InputError(f"{who} needs the number of agents; tell it")
     return view.num_agents
+
+
+def moved_rows(
+    rows: NDArray[np.float64],
+    here: Registers,
+    there: Registers,
+    places: Sequence[int],
+    around: tuple[int, int],
+) -> NDArray[np.float64]:
+    """Return rows with registers of other arms as rows with these: arm k there is `places[k]`.
+
+    `around` is how many other values stand before and behind the registers in a row.
+    """
+    begin, end = around[0], rows.shape[-1] - around[1]
+    moved = here.moved(rows[..., begin:end], there, places)
+    return np.concatenate([rows[..., :begin], moved, rows[..., end:]], axis=-1)
+
+
+def moved_pulls(
+    pulls: NDArray[np.float64], num_arms: int, places: Sequence[int]
+) -> NDArray[np.float64]:
+    """Return numbers (…, K) of other arms as numbers of these; those with one place are added."""
+    found = np.zeros((*pulls.shape[:-1], num_arms), dtype=pulls.dtype)
+    for at, place in enumerate(places):
+        found[..., place] += pulls[..., at]
+    return found

@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coopbandits.core.aggregate.entries import HEADER, Rows, Told, author_of, is_possible
-from coopbandits.core.aggregate.exchange import FEW, largest
-from coopbandits.core.aggregate.ticks import SKEW
+from coopbandits.core.aggregate.forgetting import SKEW
+from coopbandits.core.aggregate.messages import FEW, largest
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
@@ -46,7 +46,7 @@ MAX_NUMBERS = 64
 """Entries that one author may have: one more for every memory that it lost in an epoch."""
 
 
-class Doubt(NamedTuple):
+class Rejection(NamedTuple):
     """Why an entry is not believed, and whether that may pass with time."""
 
     sentence: str
@@ -64,9 +64,9 @@ class PartlyImpossibleError(InputError):
         Whether they may be believed later, so that the message should not count as arrived.
     """
 
-    def __init__(self, rest: Vector, doubts: Sequence[Doubt]) -> None:
-        super().__init__(doubts[0].sentence)
-        self.rest, self.passes = rest, any(doubt.passes for doubt in doubts)
+    def __init__(self, rest: Vector, rejections: Sequence[Rejection]) -> None:
+        super().__init__(rejections[0].sentence)
+        self.rest, self.passes = rest, any(rejection.passes for rejection in rejections)
 
 
 @dataclass
@@ -192,31 +192,33 @@ class Claims:
 
     def sift(
         self, registers: Registers, rows: Rows, own: tuple[float, float], now: float
-    ) -> list[Doubt | None]:
+    ) -> list[Rejection | None]:
         """Return why each of some entries is not believed, None where it is; those are remembered.
 
         `own` are the number and the pulls of the agent that checks.
         """
-        doubts: list[Doubt | None] = []
+        rejections: list[Rejection | None] = []
         values = rows[:, HEADER:]
         pulls, sound = registers.version(values).tolist(), not self._excess(registers, values)
         for at, (number, rounds) in enumerate(rows[:, :HEADER].tolist()):
             excess = "" if sound else self._excess(registers, values[at])
             told = number, rounds, pulls[at]
-            doubts.append(Doubt(f"a claim of {excess}") if excess else self.doubt(told, own, now))
-        return doubts
+            rejections.append(
+                Rejection(f"a claim of {excess}") if excess else self.check_entry(told, own, now)
+            )
+        return rejections
 
-    def doubt(self, told: Told, own: tuple[float, float], now: float) -> Doubt | None:
+    def check_entry(self, told: Told, own: tuple[float, float], now: float) -> Rejection | None:
         """Return why an entry is not believed whose registers can be; None if it is."""
         number, rounds, pulls = told
         if not is_possible(number, rounds):
-            return Doubt(f"a claim about agent {number:g} and {rounds:g} rounds")
+            return Rejection(f"a claim about agent {number:g} and {rounds:g} rounds")
         if self.tick and rounds > self.ticks(now) + 2 * SKEW + 1:
-            return Doubt(self._false_clock(rounds - 1.0 - self.ticks(now)), passes=True)
+            return Rejection(self._false_clock(rounds - 1.0 - self.ticks(now)), passes=True)
         if number != own[0]:
             return self._weigh(number, pulls, now)
         if pulls > own[1]:
-            return Doubt(f"a claim of {pulls:g} own pulls, more than this agent has made")
+            return Rejection(f"a claim of {pulls:g} own pulls, more than this agent has made")
         return None
 
     def _excess(self, registers: Registers, values: Rows) -> str:
@@ -230,14 +232,14 @@ class Claims:
             or ("sums that are not finite" if math.isnan(most) else "")
         )
 
-    def _weigh(self, number: float, total: float, now: float) -> Doubt | None:
+    def _weigh(self, number: float, total: float, now: float) -> Rejection | None:
         """Remember the pulls of an entry, or return why they are not believed."""
         author, known = author_of(number), self._pulls.get(number)
         pulls, when, spare = 0.0, self.epoch, self.rate * SLACK
         if known is None:
             # Of a new entry, as after a lost memory, nobody knows when its pulls were made.
-            if doubt := self._stranger(author):
-                return doubt
+            if rejection := self._stranger(author):
+                return rejection
         elif total <= known:
             return None
         else:
@@ -245,7 +247,7 @@ class Claims:
         most = pulls + spare + self.rate * max(0.0, now - when)
         grown = self._totals.get(author, 0.0) + total - (known or 0.0)
         if not grown <= most:
-            return Doubt(
+            return Rejection(
                 f"a claim of {total:g} pulls by agent {number:.0f}, {known or 0.0:g} known; it "
                 f"makes at most {self.rate:g} a second",
                 passes=True,
@@ -256,14 +258,14 @@ class Claims:
         self._seen[author] = grown, now, min(self.rate * SLACK, most - grown)
         return None
 
-    def _stranger(self, author: float) -> Doubt | None:
+    def _stranger(self, author: float) -> Rejection | None:
         """Return the reason to reject another entry of an author, or None."""
         if author not in self._numbers and len(self._numbers) >= self.max_agents:
-            return Doubt(
+            return Rejection(
                 f"a claim that there are {len(self._numbers) + 1} agents; there are at most "
                 f"{self.max_agents}",
                 passes=True,
             )
         if self._numbers[author] >= MAX_NUMBERS:
-            return Doubt(f"a claim of more than {MAX_NUMBERS} entries of agent {author:.0f}")
+            return Rejection(f"a claim of more than {MAX_NUMBERS} entries of agent {author:.0f}")
         return None

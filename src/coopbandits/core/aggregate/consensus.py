@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import MIXED, SYNCHRONOUS, told_agents
-from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine, Sizes
 from coopbandits.core.aggregate.forgetting import check_forgetting
+from coopbandits.core.aggregate.messages import check_vectors
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims

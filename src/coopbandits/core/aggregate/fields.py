@@ -43,8 +43,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.aggregation import AnyAggregation, ContextMachine, MessageSize
-from coopbandits.core.aggregate.exchange import all_finite, check_vectors
 from coopbandits.core.aggregate.forgetting import CLOCK, discounted, fading_fields
+from coopbandits.core.aggregate.messages import all_finite, check_vectors
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
 from coopbandits.core.spelling import Named, is_ours, told
@@ -66,6 +66,11 @@ UNTOLD = np.array([COUNTED, 1.0, 1.0])
 
 FUNCTIONS = ("observe", "message", "cut", "receive", "estimate", "prepare")
 """Those that are compiled."""
+
+
+def anticipation(num_agents: float, rounds: float, recorded: float) -> float:
+    """Return c = max(1, N̂(t − 1)/B): rounds of agents that passed, over those behind the data."""
+    return max(1.0, num_agents * rounds / recorded) if recorded > 0.0 else 1.0
 
 
 def tells_all(message: Callable[..., int]) -> bool:

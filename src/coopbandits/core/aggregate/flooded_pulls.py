@@ -21,7 +21,6 @@ import numpy as np
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import MessageSize, told_agents
-from coopbandits.core.aggregate.exchange import check_arms, read_items, read_rows, write_news
 from coopbandits.core.aggregate.fields import (
     TIME,
     Aggregation,
@@ -30,7 +29,16 @@ from coopbandits.core.aggregate.fields import (
     sizes_of,
     whole,
 )
-from coopbandits.core.aggregate.flags import BITS, flag_values, is_set, set_flag
+from coopbandits.core.aggregate.messages import (
+    BITS,
+    check_arms,
+    flag_values,
+    is_set,
+    read_items,
+    read_rows,
+    set_flag,
+    write_news,
+)
 from coopbandits.core.aggregate.neighborhood import MOST_PULLS, arm_of
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError

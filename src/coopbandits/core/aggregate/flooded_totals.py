@@ -9,8 +9,8 @@ and carries the entries that j is not known to have: those that changed since th
 which j told that it arrived, less those that came from j. Messages are numbered by rounds. As every
 message carries all since the last one acknowledged, whoever got it has all that the sender had: one
 number per neighbour is enough, and what is lost is sent again until it is known to have arrived.
-With `lazy` the own entry is news only once it has grown enough (`core.aggregate.lazy`), and where
-there is neither news nor anything to acknowledge, nothing is sent at all.
+With `lazy` the own entry is news only once it has grown enough (`messages`), and where there is
+neither news nor anything to acknowledge, nothing is sent at all.
 
 Invariants: idempotent and order-free, so loss, delay and repetition only make entries older. What
 is known is exact. Without faults an entry is as old as its agent is far away, and no protocol is
@@ -21,53 +21,665 @@ its last pull, which the rounds behind them tell; whoever reads it lets them age
 (`forgetting`). So entries stay as their author told them, growing old is no news, and messages need
 no stamp: the latest round in any entry tells the clock. Counts no longer only grow, so the number
 of pulls ever made travels beside them as the version. With a window of w rounds, what was known w
-rounds ago is taken off what is known now. It begins anew where an entry brings more than w rounds
-at once, as after a partition: what is old would count as recent.
+rounds ago is taken off what is known now. It starts again where an entry brings more than w
+rounds at once, as after a partition: what is old would count as recent.
+
+**Tables.** Entries stand in a table in ascending order of numbers, of which `num_entries` rows are
+in use. Beside it, row by row, are two more tables: `tags` say when an entry changed and where it
+came from; `marks` follow from entries, and save looking at them. Functions on fields run both in
+plain Python and compiled. An agent may have thousands of entries, so whatever looks at all of them
+is an operation on rows. In plain Python tables grow (`FloodedTotalsMachine`), and a fleet asks
+about entries (`Attributed`).
 
 *Differs from the paper*: nothing known; it is folklore (anti-entropy, Demers et al. 1987).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from coopbandits.core import rows
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, MessageSize
-from coopbandits.core.aggregate.entries import HEADER
-from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
-from coopbandits.core.aggregate.flooded_entries import (
-    MARKS,
-    NUMBER,
-    TAGS,
-    add_own,
-    begin_round,
-    end_round,
-    find_news,
-    hear,
-    is_silent,
-    listen,
-    read_all,
-    write_news,
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, MessageSize, moved_rows
+from coopbandits.core.aggregate.claims import PartlyImpossibleError
+from coopbandits.core.aggregate.entries import (
+    HEADER,
+    RENUMBER,
+    Rows,
+    Told,
+    as_count,
+    author_of,
+    check_entries,
+    count_authors,
+    newest_of,
+    order,
+    with_rows,
 )
-from coopbandits.core.aggregate.flooded_entries import OWN as OWN_SOURCE
-from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
-from coopbandits.core.aggregate.forgetting import check_forgetting, fading_fields, window_fields
-from coopbandits.core.aggregate.lazy import require_growth, require_lazy
+from coopbandits.core.aggregate.fields import (
+    AGENTS,
+    AHEAD,
+    TIME,
+    Aggregation,
+    FieldMachine,
+    Sizes,
+    anticipation,
+    whole,
+)
+from coopbandits.core.aggregate.forgetting import (
+    check_forgetting,
+    check_ring,
+    decayed_rounds,
+    fading_fields,
+    keep_totals,
+    latest_clock,
+    set_factors,
+    window_fields,
+)
+from coopbandits.core.aggregate.messages import all_finite, has_grown, require_lazy
 from coopbandits.core.aggregate.pooling import (
     ESTIMATE,
     ESTIMATED,
+    Scatter,
     Spread,
     carried,
     pool,
     require_spread,
+    scatter_of,
 )
+from coopbandits.core.checks import require_count
+from coopbandits.core.contract import LocalView, Share, State, Vector
+from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import VersionedRegisters
+from coopbandits.core.statistic.site_sums import add_site_pull
 
 if TYPE_CHECKING:
-    from coopbandits.core.contract import LocalView, Vector
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.statistic import Registers, Statistic
+
+
+CHANGED, SOURCE, DELAY = range(3)
+"""Tags: the first message that surely carries an entry as it is, the neighbour that it came from,
+and how much older it is than the clock tells."""
+
+TAGS = 3
+
+ITSELF, NOBODY = -1.0, -2.0
+"""The source of what the agent observed itself, and of nothing."""
+
+NUMBER, PULLS, BEHIND, TAKEN, BEFORE = range(5)
+"""Marks: the number of an entry, its version, what the rounds behind it count, the round in which
+it was last taken, and the rounds behind it before this one where there is a window."""
+
+MARKS = 5
+
+SHORT = 256
+"""Messages of so many values are read one by one."""
+
+FEW = 4
+"""So many entries are taken one by one, in about 10 µs each. Operations on whole tables take 40 µs,
+and hardly more for a hundred entries."""
+
+PER_ENTRY = ("entries", "tags", "marks")
+"""Tables with a row per entry."""
+
+
+def add_own(s: Any, pull: Vector) -> None:
+    """Add one own pull; its round ends those behind the own totals."""
+    at, size, ended = s.me.place, s.former.size, s.me.rounds
+    own = s.entries[at, HEADER:]
+    if s.me.decay != 1.0:  # what was pulled before has aged since the last pull
+        ended, size = s.me.clock, size - 1
+        set_factors(s, int(age_of(s, at)))
+        rows.multiply(own, s.factors)
+        rows.multiply(s.former, s.factors)
+        s.tags[at, DELAY] = 0.0
+        own[size] += 1.0  # the number of pulls ever made
+        s.marks[at, BEHIND] = decayed_rounds(s.me.decay, ended + 1.0)
+    if s.me.is_site == 1:
+        add_site_pull(own, pull)
+    else:
+        rows.add(own[:size], pull[:size])
+    s.entries[at, 1] = ended + 1.0
+    s.marks[at, PULLS] += 1.0
+    if s.told.size > 0 and not tells(s, own):
+        return
+    # This round's message may be on its way already: only the next one surely carries it.
+    s.tags[at, CHANGED], s.tags[at, SOURCE] = s.me.rounds + 2.0, ITSELF
+
+
+def tells(s: Any, own: Any) -> bool:
+    """Return whether the own entry has grown enough, and remember it as told if so."""
+    grown = False
+    for k in range(s.told.size):
+        grown = grown or has_grown(own[s.count_at[k]], s.told[k], s.me.lazy)
+    if grown:
+        for k in range(s.told.size):
+            s.told[k] = own[s.count_at[k]]
+    return grown
+
+
+def find_news(s: Any, link: int) -> int:
+    """Write which entries a neighbour may not have into `news`, and return how many there are."""
+    used, arrived = s.me.num_entries, s.arrived[link]
+    besides = s.ends[link] if arrived > 0.0 else NOBODY  # if nothing arrived, its memory is new
+    tags = s.tags[:used]
+    return rows.find_above(s.news, tags[:, CHANGED], arrived, tags[:, SOURCE], besides)
+
+
+def is_silent(s: Any, link: int, count: int) -> bool:
+    """Return whether a lazy agent says nothing rather than that there is no news."""
+    return bool(count == 0 and s.told.size > 0 and s.owed[link] == 0.0)
+
+
+def write_news(s: Any, link: int, count: int, out: Any) -> int:
+    """Write [own number, number heard | entries that are news]."""
+    out[0], out[1] = s.me.rounds + 1.0, s.heard[link]
+    end = HEADER + count * s.entries.shape[1]
+    if count > 0:
+        rows.gather(out[HEADER:end], s.entries, s.news[:count])
+    return int(end)
+
+
+def listen(s: Any, link: int, number: float, arrived: float, length: int) -> None:
+    """Note which message was heard over a link, and which own one had arrived there."""
+    s.heard[link] = number
+    # Who tells of a message that was never sent has heard another memory of this agent.
+    s.arrived[link] = arrived if arrived <= s.me.rounds else 0.0
+    s.owed[link] = 1.0 if length > HEADER else 0.0
+
+
+def hear(s: Any, told: Any, source: float) -> None:
+    """Take every entry that has more pulls than the one at hand.
+
+    Of equal ones that are told in the same round the last one stays.
+    """
+    width, at, now = s.entries.shape[1], 0, s.me.rounds
+    for start in range(0, told.size, width):
+        entry = told[start : start + width]
+        at = open_entry(s, entry[0], at)
+        pulls, known = rows.total_at(entry, s.version_at), s.marks[at, PULLS]
+        if pulls > known or (pulls == known and s.marks[at, TAKEN] == now):
+            rows.copy(s.entries[at], entry)
+            s.tags[at, CHANGED], s.tags[at, SOURCE], s.tags[at, DELAY] = now + 1.0, source, 0.0
+            s.marks[at, PULLS], s.marks[at, TAKEN] = pulls, now
+            if s.me.decay != 1.0:
+                s.marks[at, BEHIND] = decayed_rounds(s.me.decay, entry[1])
+
+
+def open_entry(s: Any, number: float, near: int) -> int:
+    """Return where the entry with a number is; an entry that is new is older than any told one.
+
+    What is told ascends, mostly: it is looked for from the place of the one before.
+    """
+    used = s.me.num_entries
+    at = rows.find(s.marks[:used, NUMBER], number, near)
+    if at < used and s.marks[at, NUMBER] == number:
+        return int(at)
+    author = author_of(number)
+    is_known = at > 0 and author_of(s.marks[at - 1, NUMBER]) == author
+    is_known = is_known or (at < used and author_of(s.marks[at, NUMBER]) == author)
+    s.me.num_agents += 0 if is_known else 1
+    rows.open_row(s.entries, at, used)
+    rows.open_row(s.tags, at, used)
+    rows.open_row(s.marks, at, used)
+    rows.fill(s.entries[at], 0.0)
+    rows.fill(s.tags[at], 0.0)
+    rows.fill(s.marks[at], 0.0)
+    s.entries[at, 0] = s.marks[at, NUMBER] = number
+    s.marks[at, PULLS] = -math.inf
+    if at <= s.me.place:
+        s.me.place += 1
+    s.me.num_entries += 1
+    return int(at)
+
+
+def age_of(s: Any, at: int) -> Any:
+    """Return how old an entry is."""
+    return max(0.0, s.me.clock + 1.0 - s.entries[at, 1]) + s.tags[at, DELAY]
+
+
+def move_clock(s: Any) -> None:
+    """Move the clock; where it is set back, entries stay as old as they were."""
+    before, latest = s.me.clock, rows.largest(s.entries[: s.me.num_entries, 1]) - 1.0
+    s.me.clock = latest_clock(s, int(max(before, latest))) + (1 if s.me.ticks == 0 else 0)
+    if s.me.clock < before:
+        for at in range(s.me.num_entries):
+            ended = before + 1.0 - s.entries[at, 1]
+            s.tags[at, DELAY] += max(0.0, ended)
+            s.tags[at, DELAY] -= max(0.0, ended + s.me.clock - before)
+
+
+def add_up(s: Any) -> None:
+    """Write the sum of all entries into `sums`, as they count now, and the rounds behind them."""
+    used = s.me.num_entries
+    table = s.entries[:used]
+    if s.me.decay == 1.0:
+        rows.add_rows(s.sums, table)
+        return
+    weights = s.weights[:used]  # γ to the age of every entry
+    rows.fill(weights, s.me.clock + 1.0)
+    rows.subtract(weights, table[:, 1])
+    if s.me.ticks == 1:  # where rounds are counted, no entry is ahead of the clock
+        rows.cut(weights, 0.0)
+        rows.add(weights, s.tags[:used, DELAY])
+    rows.raise_to(weights, s.me.decay)
+    rows.add_weighted(s.sums, table, weights)
+    if s.me.lasting == 1:
+        for w in range(s.fades.size):
+            if s.fades[w] == 0.0:
+                s.sums[HEADER + w] = rows.total(table[:, HEADER + w])
+    s.sums[1] = rows.dot(weights, s.marks[:used, BEHIND])
+
+
+def begin_round(s: Any) -> None:
+    """Count the round that ends, and remember the rounds behind entries where there is a window."""
+    s.me.rounds += 1
+    if s.past.shape[0] > 0:
+        used = s.me.num_entries
+        rows.copy(s.marks[:used, BEFORE], s.entries[:used, 1])
+
+
+def end_round(s: Any) -> None:
+    """Move the clock on, and the window, which begins anew where differences say nothing."""
+    if s.me.decay != 1.0:
+        move_clock(s)
+    if s.past.shape[0] > 0:
+        add_up(s)
+        last = s.past[(s.me.oldest + s.me.kept - 1) % s.past.shape[0]]
+        if rows.is_below(s.sums[HEADER:], last[HEADER:], s.count_at) or leaps(s):
+            s.me.kept = 0
+        keep_totals(s, s.sums)
+
+
+def leaps(s: Any) -> bool:
+    """Return whether an entry has grown by more rounds than a window has, all in one round."""
+    if s.tags[s.me.place, SOURCE] != ITSELF:
+        return True  # others told what this agent had pulled before it lost its memory
+    rounds = s.past.shape[0] - 1
+    for at in range(s.me.num_entries):  # noqa: SIM110  what is compiled has no generators
+        if s.entries[at, 1] - s.marks[at, BEFORE] > rounds:
+            return True
+    return False
+
+
+def read_all(s: Any, totals: Vector, about: Vector) -> None:
+    """Write the totals of all agents heard of, with as many pulls anticipated as are on the way."""
+    add_up(s)
+    rounds = float(s.me.rounds)
+    if s.me.decay != 1.0:
+        rounds = s.me.decay * decayed_rounds(s.me.decay, s.me.clock + 0.0)
+    elif s.past.shape[0] > 0:
+        rows.subtract(s.sums, s.past[s.me.oldest])
+        rounds = s.me.kept - 1.0
+    rows.copy(totals, s.sums[HEADER : HEADER + totals.size])
+    if s.me.decay != 1.0:  # else pulls are counted as they were made
+        about[TIME] = max(2.0, rows.total_at(totals, s.count_at))
+    about[AGENTS] = s.me.num_agents
+    if s.me.common == 1:
+        about[AHEAD] = anticipation(about[AGENTS], rounds, s.sums[1])
+
+
+class FloodedTotalsMachine(FieldMachine):
+    """One entry per agent known, and what each neighbour is known to have."""
+
+    tables: tuple[str, ...] = PER_ENTRY[:2]
+    registered = MappingProxyType({"entries": (HEADER, 0), "past": (HEADER, 0), "former": (0, 0)})
+    counted = MappingProxyType({"told": 0})
+
+    def __init__(self, spec: Aggregation, view: LocalView, registers: Registers) -> None:
+        super().__init__(spec, view, registers)
+        unused = set[str]()
+        if not self.state.told.size:
+            unused |= {"told", "owed"}
+        if not len(self.state.past):
+            unused |= {"past", "kept", "oldest"}
+        self.fields = tuple(name for name in self.fields if name not in unused)
+        self.links = tuple(name for name in self.links if name not in unused)
+        self._places: dict[float, int] = {}  # where entries are, by number
+        self._read: tuple[Vector, list[Told]] = np.zeros(0), []  # the message read last
+
+    @property
+    def number(self) -> int:
+        """The number of its own entry."""
+        found: int = self.state.me.number
+        return found
+
+    @property
+    def entries(self) -> Rows:
+        """All entries at hand, in ascending order of numbers."""
+        found: Rows = self.state.entries[: self.state.me.num_entries]
+        return found
+
+    def outgoing(self, neighbor: int) -> Vector | None:
+        """Return this round's message to a neighbour, or None for silence."""
+        s, link = self.state, self.places[neighbor]
+        count = find_news(s, link)
+        if is_silent(s, link, count):
+            return None
+        message = np.empty(HEADER + count * s.entries.shape[1])
+        write_news(s, link, count, message)
+        return message
+
+    def receive(self, messages: Mapping[int, Vector]) -> None:
+        """Carry out orders, then take what is newer."""
+        ordered = [j for j, message in messages.items() if self._check(j, message)]
+        number, told = self.number, dict[int, Vector]()
+        for j, message in messages.items():
+            if message.size > HEADER:
+                told[j] = self._obey(message[HEADER:]) if j in ordered else message[HEADER:]
+        s = self.state
+        begin_round(s)
+        s.owed[:] = 0.0
+        for j, message in messages.items():
+            listen(s, self.places[j], message.item(0), message.item(1), message.size)
+        if self.number != number:
+            s.heard[:] = 0.0  # this memory need not have what the one before heard
+        if told:
+            self._take(told)
+        end_round(self.state)
+
+    def _take(self, told: Mapping[int, Vector]) -> None:
+        """Take what is newer, with operations on whole tables where there is much."""
+        room, width = self.state.entries.shape
+        used, count = self.state.me.num_entries, sum(map(len, told.values())) // width
+        if count > FEW:
+            self._take_many(told)
+            return
+        if used + count > room:
+            self.make_room(max(used + count, 2 * room))
+        for j, entries in told.items():
+            hear(self.state, entries, float(j))
+
+    def _take_many(self, told: Mapping[int, Vector]) -> None:
+        """Do for all messages of a round what `hear` does for one after another, in less time."""
+        width = self.state.entries.shape[1]
+        entries = np.concatenate(list(told.values())).reshape(-1, width)
+        pulls, places = self.registers.version(entries[:, HEADER:]), self._open(entries[:, 0])
+        s = self.state
+        newer = (pulls > s.marks[places, PULLS]).nonzero()[0]
+        if not newer.size:
+            return
+        at = places.take(newer)
+        if len(set(at.tolist())) < at.size:
+            newest = newest_of(at, pulls.take(newer))
+            newer, at = newer.take(newest), at.take(newest)
+        sources = [float(j) for j, values in told.items() for _ in range(0, values.size, width)]
+        s.entries[at] = entries.take(newer, axis=0)
+        s.tags[at, CHANGED] = s.me.rounds + 1.0
+        s.tags[at, SOURCE] = [sources[e] for e in newer.tolist()]
+        if s.me.ticks == 1:  # else no entry is older than the clock tells
+            s.tags[at, DELAY] = 0.0
+        s.marks[at, PULLS] = pulls.take(newer)
+        if s.me.decay != 1.0:
+            s.marks[at, BEHIND] = decayed_rounds(s.me.decay, s.entries[at, 1])
+
+    def _open(self, numbers: Vector) -> NDArray[np.intp]:
+        """Return where the entries with these numbers are; there is one of each from now on."""
+        s = self.state
+        column: Vector = s.marks[: s.me.num_entries, NUMBER]
+        places = column.searchsorted(numbers)
+        is_new = column.take(places, mode="clip") != numbers
+        if np.count_nonzero(is_new):
+            new = sorted({*numbers[is_new].tolist()})
+            used, room = s.me.num_entries + len(new), len(s.entries)
+            if used > room:
+                self.make_room(max(used, 2 * room))
+            for number in new:
+                open_entry(self.state, number, 0)
+            column = self.state.marks[:used, NUMBER]
+            places = column.searchsorted(numbers)
+        return places
+
+    @property
+    def _known(self) -> dict[float, int]:
+        if len(self._places) != self.state.me.num_entries:
+            numbers = self.entries[:, 0].tolist()
+            self._places = {number: at for at, number in enumerate(numbers)}
+        return self._places
+
+    def _obey(self, told: Vector) -> Vector:
+        """Carry out the orders among entries, and return the others."""
+        entries = told.reshape(-1, self.state.entries.shape[1])
+        for row in entries[entries[:, 1] < 0.0]:
+            if row[1] <= RENUMBER:
+                self._renumber(int(row[0]), row[HEADER:], RENUMBER - row[1])
+            elif row[0] != self.number:
+                self._forget(float(row[0]))
+        others: Vector = entries[entries[:, 1] >= 0.0].ravel()
+        return others
+
+    def _forget(self, number: float) -> None:
+        """Drop an entry."""
+        at, s = self._known.get(number), self.state
+        if at is None:
+            return
+        used = s.me.num_entries
+        for name in PER_ENTRY:
+            table = getattr(s, name)
+            table[at : used - 1] = table[at + 1 : used]
+            table[used - 1] = 0.0
+        s.me.num_entries -= 1
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Note what follows from the numbers of entries."""
+        self._places, numbers = {}, self.entries[:, 0]
+        self.state.me.num_agents = count_authors(numbers)
+        self.state.me.place = int(numbers.searchsorted(self.number))
+
+    def _renumber(self, number: int, told: Vector, rounds: float) -> None:
+        """Leave registers behind as they were told in some round; the rest counts anew.
+
+        What was heard by the memory of before need not be in this one, not even what it has told.
+        """
+        s = self.state
+        if number in self._known:
+            return
+        if s.me.num_entries == len(s.entries):
+            self.make_room(2 * len(s.entries))
+            s = self.state
+        s.told[:], s.me.kept = 0.0, 0
+        old, left, changed = s.me.place, told.copy(), s.me.rounds + 2.0
+        fresh = s.entries[old].copy()
+        if s.me.decay != 1.0:
+            self.registers.age(left, rounds=max(0, int(fresh[1] - rounds)))
+        s.entries[old, 1], s.entries[old, HEADER:] = rounds, told
+        s.tags[old, CHANGED], s.tags[old, DELAY] = changed, 0.0
+        fresh[0], fresh[HEADER:] = number, fresh[HEADER:] - left
+        if s.me.decay != 1.0:  # rounding may have left less than nothing
+            fresh[HEADER:] = self.registers.clip(fresh[HEADER:])
+        s.former[:] += left
+        at = open_entry(s, float(number), 0)
+        s.entries[at], s.tags[at], s.me.number = fresh, (changed, ITSELF, 0.0), number
+        self._look_up()
+        self._mark()
+
+    def _mark(self) -> None:
+        """Write what follows from every entry."""
+        s, entries = self.state, self.entries
+        marks = s.marks[: len(entries)]
+        marks[:] = 0.0
+        marks[:, NUMBER] = entries[:, 0]
+        marks[:, PULLS] = self.registers.version(entries[:, HEADER:])
+        marks[:, BEHIND] = decayed_rounds(s.me.decay, entries[:, 1])
+
+    def share(self) -> Share:
+        """Return the own totals, also those of former numbers, as they count now."""
+        s = self.state
+        own = s.entries[s.me.place, HEADER:] + s.former
+        if s.me.decay != 1.0:
+            self.registers.age(own, rounds=int(age_of(s, s.me.place)))
+        return self.registers.share(own)
+
+    def scatter(self, bounded: bool) -> Scatter | None:
+        """Return how much sites differ, as all entries tell that hold means of arms for ever."""
+        if self.registers.decay != 1.0 or self.registers.num_features:
+            return None
+        told = [self.registers.share(values) for values in self.entries[:, HEADER:]]
+        sums, counts = (np.array(each) for each in zip(*told, strict=True))
+        return scatter_of(sums, counts, self.state.me.sigma, bounded)
+
+    def _check(self, sender: int, message: Vector) -> bool:
+        """Refuse all but a vector of numbers that tell of agents; return if there are orders."""
+        if message is self._read[0]:
+            return False  # it was looked at before, and has none
+        if message.shape != (HEADER,):
+            self._check_form(message, f"message from {sender}")
+        if not all_finite(message):
+            raise InputError(f"message from {sender} has values that are not finite")
+        if message.size == HEADER:
+            return False
+        width = self.state.entries.shape[1]
+        agents, rounds = message[HEADER::width], message[HEADER + 1 :: width]
+        return check_entries(agents, rounds, f"message from {sender}", orders=True)
+
+    def _held(self, name: str) -> Any:
+        found = super()._held(name)
+        return found[: self.state.me.num_entries] if name in self.tables else found
+
+    def fit(self, values: State) -> None:
+        """Make room for the entries of a state."""
+        if len(values["entries"]) > len(self.state.entries):
+            self.make_room(len(values["entries"]))
+        self.state.me.num_entries = len(values["entries"])
+
+    def restore_state(self, state: State) -> None:
+        """Continue from an exported state, or change nothing if it does not fit."""
+        super().restore_state(state)
+        if self.state.me.ticks == 0:  # no entry is older than the clock tells
+            self.state.tags[:, DELAY] = 0.0
+        self._look_up()
+        self._mark()
+
+    def check_state(self, values: State) -> None:
+        """Refuse entries that no agent can have."""
+        require_count("state field rounds", values["rounds"], least=0)
+        check_ring(values, getattr(self.spec, "window", None))
+        agents, rounds = values["entries"][:, 0], values["entries"][:, 1]
+        check_entries(agents, rounds, "state field entries")
+        is_ordered = (np.diff(agents) > 0).all() and values["number"] in agents
+        if len(values["tags"]) != len(agents) or not is_ordered:
+            raise InputError(
+                "state fields entries and tags must tell of the same agents, the own one among "
+                "them, in ascending order; restore what export_state returned"
+            )
+
+    # What a fleet asks: see `Attributed`
+
+    def rows(self, message: Vector) -> Rows:
+        """Return the entries in a message, or refuse one of another form."""
+        self._check_form(message, "a message")
+        return message[HEADER:].reshape(-1, self.state.entries.shape[1])
+
+    def quickly(self, message: Vector) -> list[Told] | None:
+        """Return what a message tells of; None if it is long, or to be looked at closely.
+
+        Several ask for it in turn, so it is read once.
+        """
+        if self._read[0] is message:
+            return self._read[1]
+        found = self._read_plain(message)
+        if found is not None:
+            self._read = message, found
+        return found
+
+    def _read_plain(self, message: Vector) -> list[Told] | None:
+        width = self.state.entries.shape[1]
+        if message.ndim != 1 or not 0 <= message.size - HEADER <= SHORT:
+            return None
+        values: list[float] = message.tolist()
+        if (len(values) - HEADER) % width or not math.isfinite(values[0] + values[1]):
+            return None
+        found, plain_pulls = [], self.registers.plain_pulls
+        for at in range(HEADER, len(values), width):
+            number, rounds = values[at], values[at + 1]
+            pulls = plain_pulls(values[at + HEADER : at + width])
+            # What is not a number is refused here too.
+            if not (pulls + rounds < math.inf and rounds >= 0.0 <= number and number % 1.0 == 0.0):
+                return None
+            found.append((number, rounds, pulls))
+        return found
+
+    def _check_form(self, message: Vector, what: str) -> None:
+        width = self.state.entries.shape[1]
+        if message.ndim != 1 or message.size < HEADER or (message.size - HEADER) % width:
+            raise InputError(
+                f"{what} has shape {np.shape(message)}; it must be one vector of {HEADER} values "
+                f"and {width} per agent"
+            )
+
+    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
+        """Return a message about other arms as one about these."""
+        width = HEADER + theirs.size
+        if message.size < HEADER or (message.size - HEADER) % width:
+            return message  # of no such form, which is told when it is read
+        rows = message[HEADER:].reshape(-1, width)
+        return with_rows(message, moved_rows(rows, self.registers, theirs, places, (HEADER, 0)))
+
+    def versions(self, rows: Rows) -> list[float]:
+        """Return how many pulls are in each entry."""
+        if len(rows) <= FEW:
+            return [self.registers.version_of(row) for row in rows[:, HEADER:]]
+        found: list[float] = self.registers.version(rows[:, HEADER:]).tolist()
+        return found
+
+    def entry(self, number: float) -> Vector | None:
+        """Return the entry at hand."""
+        at = self._known.get(number)
+        return None if at is None else self.state.entries[at].copy()
+
+    def held(self) -> dict[float, float]:
+        """Return the pulls in all entries at hand, by number."""
+        return dict(zip(self.entries[:, 0].tolist(), self.versions(self.entries), strict=True))
+
+    def heard_from(self, neighbor: int) -> int:
+        """Return the number of a neighbour's last message."""
+        return as_count(self.state.heard[self.places[neighbor]])
+
+    def arrived_at(self, neighbor: int) -> int:
+        """Return the number of the own message that a neighbour acknowledged last."""
+        return as_count(self.state.arrived[self.places[neighbor]])
+
+    def renumbering(self, number: int, left: Vector) -> Vector:
+        """Return the order to count under another number, and leave an entry as it was."""
+        return order(RENUMBER - left[1], number, left[HEADER:])
+
+    def note(self, neighbor: int, rows: Rows) -> Vector:
+        """Return a message that changes nothing about a neighbour, and tells these rows."""
+        at = self.places[neighbor]
+        return with_rows(np.array([self.state.heard[at], self.state.arrived[at]]), rows)
+
+    def postpone(self, numbers: Vector) -> None:
+        """Note that some entries were left out of this round's messages, and belong in the next."""
+        places = [self._known[number] for number in numbers.tolist()]
+        self.state.tags[places, CHANGED] = self.state.me.rounds + 2.0
+
+    def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
+        """Refuse entries of more pulls than their agents can have made; the rest is believed."""
+        width = self.state.entries.shape[1]
+        if message.size <= HEADER or message.size % width != HEADER % width:
+            return  # its form is checked when the round ends
+        claims.remember(self.held)
+        rows, told = message[HEADER:].reshape(-1, width), self.quickly(message)
+        numbers = rows[:, 0].tolist() if told is None else [each[0] for each in told]
+        own = self.state.marks[self.state.me.place, PULLS]
+        most = float(own) if self.number in numbers else 0.0
+        if told is None:
+            rejections = claims.sift(self.registers, rows, (self.number, most), now)
+        else:
+            rejections = [claims.check_entry(each, (self.number, most), now) for each in told]
+        if any(rejections):
+            rest = with_rows(message, rows[[not rejection for rejection in rejections]])
+            raise PartlyImpossibleError(rest, [rejection for rejection in rejections if rejection])
 
 
 @dataclass(frozen=True)
@@ -117,7 +729,7 @@ class FloodedTotals(Aggregation):
     def __post_init__(self) -> None:
         """Refuse what does not forget in one way, no such share, and no spread."""
         check_forgetting(self.discount, self.window)
-        require_lazy(self, self.lazy)
+        require_lazy(self.lazy, self.forgets)
         require_spread(self, self.spread)
         if self.lazy or self.spread is not None:
             object.__setattr__(self, "exact", False)
@@ -191,7 +803,7 @@ class FloodedTotals(Aggregation):
 
     def begin(self, s: Any, view: LocalView, registers: Registers) -> None:
         """Begin, unless totals that are to be told lazily shrink."""
-        require_growth(self.lazy, registers)
+        require_lazy(self.lazy, registers.decay != 1.0)
         super().begin(s, view, registers)
 
     def start(self, s: Any, view: LocalView) -> None:
@@ -199,7 +811,7 @@ class FloodedTotals(Aggregation):
         s.me.number, s.me.num_entries, s.me.num_agents = view.agent_id, 1, 1
         s.me.common, s.ends[:] = int(view.common_round), sorted(view.neighbor_weights)
         s.entries[0, 0] = s.marks[0, NUMBER] = view.agent_id
-        s.tags[0, :2] = 1.0, OWN_SOURCE
+        s.tags[0, :2] = 1.0, ITSELF
         s.version_at[:] = HEADER + (s.count_at if self.discount == 1.0 else s.former.size - 1)
         s.me.lasting = int(self.discount != 1.0 and not s.fades[:-1].all())
         s.me.kept = int(self.window is not None)  # nothing, before the first round

@@ -5,9 +5,27 @@ from when it was made, not from when it was heard of. What comes late is old, ne
 carry a stamp, the sender's clock when it wrote them, by which the receiver lets them age. The clock
 is the number of rounds ended where all agents count rounds together. Where they do not, an agent
 moves its clock on to the latest that it hears of, so that everybody forgets at the same pace; and
-where rounds have no length, as in a fleet, it is told the time (`ticks`).
+where rounds have no length, as in a fleet, it is told the time.
 
 With a window of w rounds, what an agent knew w rounds ago is subtracted from what it knows now.
+
+**Clocks that are told the time.** Where rounds have no common length, as in a fleet, the driver of
+an agent tells it the time before a round ends (`pass_time`): whole ticks since learning began,
+`HALF_LIFE` of them to a half-life. Clocks of machines differ, are set, and may lie. With w the tick
+told, c the agent's clock and s = `SKEW` ticks, by which honest clocks may differ, an agent goes by
+the fastest clock around, but by none more than s beyond its own time:
+
+    c ← max(w, min(max(c, latest stamp heard), w + s)).
+
+So all agents with honest clocks soon have one clock. A stamp later than w + 2s is not believed
+(`Claims.check_clock`). What an honest agent tells is at most s beyond its own time, and that at
+most s beyond anybody's: no liar makes honest agents refuse each other. What is stamped later than c
+counts as made now. All that a false clock can do to others is to let them forget an eighth of a
+half-life too early, once.
+
+An agent's own time may be set, too. Where it is set forward, what it knows ages by as much. Where
+it is set back by up to s, its clock stands still until it is right; by more, and the clock follows,
+but what the agent knows stays as old as it was: nothing gets fresh again.
 
 An aggregation on fields leaves a discount to `discounted`, which wraps its `message` and `receive`:
 a stamp ends every message, and what agents hold and hear ages by the aggregation's own functions
@@ -24,11 +42,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core import rows
-from coopbandits.core.aggregate.ticks import SKEW
 from coopbandits.core.checks import require_count, require_number
 from coopbandits.core.contract import State
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
+
+HALF_LIFE = 1024
+"""Ticks after which a pull counts half."""
+
+DISCOUNT = 0.5 ** (1.0 / HALF_LIFE)
+"""What a pull counts after one tick."""
+
+SKEW = HALF_LIFE // 8
+"""Ticks by which honest clocks may differ."""
 
 CLOCK: dict[str, Any] = {"clock": int, "decay": float, "ticks": int, "tick": int}
 """Fields of agents that may forget: the clock, and γ per round or tick. `tick` is the time told to

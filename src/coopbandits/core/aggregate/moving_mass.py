@@ -17,9 +17,9 @@ newest beat counts, less g, then the distance. If there is none, the agent keeps
 tells one memory of a link from another: it is drawn when the other end is first heard. Nobody is
 handed anything before it has acknowledged a number with that mark, and who sees a new mark takes
 S_j for Q_j and adds nothing. So an agent that forgets loses what it held and what was on its way to
-it, and nothing is taken twice. An agent that was opened again, and whose memory may be an older
-one, asks its neighbours first (`doubt`). If it is older, the agent drops what it held, which it may
-have handed on since, and begins all links anew.
+it, and nothing is taken twice. An agent whose state was read back from a disk, and may be older
+than what it has told, asks its neighbours first (*Recovery* in `ledger_sums`). If it is older, the
+agent drops what it held, which it may have handed on since, and starts all links again.
 
 **Neighbours that go** are not forgotten at once: S_j, Q_j, mark and number of the last 16 are kept,
 so that a link that comes back goes on as if it had been silent. Otherwise what was on its way would
@@ -35,26 +35,11 @@ Here is what agents do with mass; what a root does with it is told in `ledger_su
 from __future__ import annotations
 
 import math
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from coopbandits.core import rows
-from coopbandits.core.aggregate.arms import moved_rows
-from coopbandits.core.aggregate.claims import MAX_NUMBERS
-from coopbandits.core.aggregate.doubt import (
-    DOUBTING,
-    LEVELS,
-    SURE,
-    UNHEARD,
-    DoubtfulMachine,
-    in_lap,
-    is_later,
-)
 from coopbandits.core.aggregate.extrema import require_word
-from coopbandits.core.aggregate.fields import Sizes, agent_state, whole
-from coopbandits.core.aggregate.forgetting import age_rows
+from coopbandits.core.aggregate.fields import Sizes, whole
 from coopbandits.core.aggregate.spanning_tree import (
     BEAT,
     BOND,
@@ -66,7 +51,6 @@ from coopbandits.core.aggregate.spanning_tree import (
     ROOT,
 )
 from coopbandits.core.aggregate.tree_sums import (
-    TreeSumsMachine,
     age_mass,
     age_sums,
     listen,
@@ -75,15 +59,9 @@ from coopbandits.core.aggregate.tree_sums import (
     summing_fields,
 )
 from coopbandits.core.draws import uniform_of, word_at
-from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from coopbandits.core.aggregate.claims import Claims
-    from coopbandits.core.aggregate.fields import Aggregation
-    from coopbandits.core.contract import LocalView, State, Vector
-    from coopbandits.core.statistic import Registers
+    from coopbandits.core.contract import LocalView, Vector
 
 FRONT, HEADER = 2, 3
 """Rows of mass with which a message begins, S_j first; and values behind them, of which the last
@@ -93,15 +71,17 @@ SLACK = 1.0
 """Rounds that a link may be silent beyond its usual gaps before nothing is handed over it."""
 
 LAGS = 16
-"""Answers after which an agent looks anew how late the earliest of them was."""
-
-FORMER = 16
-"""So many neighbours that have gone are remembered."""
-
-FORMER_FIELDS = ("former", "former_sent", "former_taken")
+"""Answers after which an agent looks again how late the earliest of them was."""
 
 UNKNOWN = 2.0**31
 """The earliest of no answers."""
+
+LAP = 2.0**31
+"""Messages are numbered by rounds, and from 0 again after so many, so that a number of 53 bits has
+room for a fraction of 21. Of two numbers the one is later that is ahead by less than half a lap."""
+
+RECOVERED = -1
+"""The value of `opened` where an agent is not recovering."""
 
 MARKS = 1 << 40
 """Where the words of marks begin, by round; those before are others' (`extrema`)."""
@@ -115,9 +95,11 @@ def moving_fields(sizes: Sizes) -> dict[str, Any]:
     links, width = sizes.links, sizes.width + 2
     return {
         **summing_fields(sizes),
-        **DOUBTING,
+        "nonce": int,  # the word of this opening: draws words that no earlier life has drawn
+        "opened": int,  # the rounds of which a recovering memory is certain; else `RECOVERED`
+        "level": int,  # how far around memories have been confirmed
         "held": width,  # H
-        "doubted": width,  # what was held when this memory was opened again
+        "doubted": width,  # what was held when recovery began
         "sent": (links, width),  # S_j
         "taken": (links, width),  # Q_j
         "numbers": links,  # the number of the last message from j, 0 for none
@@ -138,7 +120,7 @@ def start_moving(s: Any, view: LocalView) -> None:
     """Begin as an agent that holds itself."""
     start_summing(s, view)
     word = require_word(view)
-    s.me.word, s.me.opened = word - (word >> 63 << 64), SURE
+    s.me.word, s.me.opened = word - (word >> 63 << 64), RECOVERED
     s.held[:] = s.own  # this agent counts as one with its first pulls
     s.lags[:] = [0.0, UNKNOWN, 0.0]
 
@@ -186,7 +168,7 @@ def write_handed(s: Any, link: int, out: Any) -> None:
 
 def write_numbers(s: Any, link: int, out: Any, at: int) -> None:
     """Write the number of the next message, and the number last heard."""
-    if s.me.opened == SURE:
+    if s.me.opened == RECOVERED:
         out[at] = in_lap(s.me.rounds + 1.0) + s.marks[link]
     else:
         out[at] = -float(s.me.level)
@@ -236,7 +218,7 @@ def find_carrier(s: Any) -> int:
     Of several the newest beat counts, less the gap between messages; then the distance.
     """
     best, least, nearest = NOBODY, 0.0, 0.0
-    if s.me.dist == 0.0 or s.me.opened != SURE:
+    if s.me.dist == 0.0 or s.me.opened != RECOVERED:
         return best
     for link in range(s.ages.size):
         beat, dist = s.controls[link, BEAT], s.controls[link, DIST]
@@ -269,7 +251,7 @@ def take(s: Any, link: int, message: Any) -> None:
     """Take over what a neighbour has handed on since its last message."""
     width, start = s.own.size, start_of_sums(s)
     number, heard = message[start - 2], message[start - 1]
-    if number <= 0.0:  # in doubt: it is heard again later
+    if number <= 0.0:  # recovering: it is heard again later
         s.acknowledged[link] = 0.0
         return
     mark, taken, handed = fraction(number), s.taken[link], message[:width]
@@ -334,205 +316,14 @@ def age_moving(s: Any, factors: Vector, factor: float) -> None:
         age_mass(s.taken[link], factors, factor)
 
 
-class MovingMass(DoubtfulMachine, TreeSumsMachine):
-    """An agent whose memory may be doubtful, and that remembers neighbours that have gone.
-
-    Attributes
-    ----------
-    former : array
-        Of neighbours that have gone, in that order: who it is, the number of its last message, the
-        mark told to it, its level if it is asked, and the pulls that surely have arrived.
-    former_sent, former_taken : array
-        S_j and Q_j of them.
-    """
-
-    registered = MappingProxyType(
-        {
-            **TreeSumsMachine.registered,
-            **dict.fromkeys(("held", "doubted", "sent", "taken", *FORMER_FIELDS[1:]), (0, 2)),
-        }
-    )
-    dropped: tuple[str, ...] = ("doubted", "numbers", "marks", "acknowledged")
-    """What a memory drops that is older than what it has told."""
-
-    def __init__(self, spec: Aggregation, view: LocalView, registers: Registers) -> None:
-        super().__init__(spec, view, registers)
-        width, self.start = self.state.own.size, start_of_sums(self.state)
-        self.levels = np.zeros(len(self.neighbors))
-        self.former = np.zeros((0, 5))
-        self.former_sent, self.former_taken = np.zeros((0, width)), np.zeros((0, width))
-        self.keep_also("levels", is_link=True)
-        for name in FORMER_FIELDS:
-            self.keep_also(name, is_table=True)
-        self.functions = spec.functions(registers.decay, receive=self._receive_in_doubt)
-
-    def _book(self, inbox: Any, lengths: Any) -> None:
-        """Do with mass what follows the exchange."""
-        raise NotImplementedError
-
-    def _receive_in_doubt(self, s: Any, inbox: Any, lengths: Any) -> None:
-        """Receive as the aggregation does, but ask first where this memory is in doubt."""
-        exchange(s, inbox, lengths)
-        if not self.is_sure:
-            self._ask({j: inbox[at] for j, at in self.places.items() if lengths[at] > 0})
-        self._book(inbox, lengths)
-
-    def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Take in what arrived, and let what is known of former neighbours age."""
-        before = self.state.me.clock
-        super().receive(messages)
-        if len(self.former):
-            for table in (self.former_sent, self.former_taken):
-                age_rows(self.registers, table, max(0, self.state.me.clock - before))
-
-    def reopened(self, word: int) -> None:
-        """Doubt this memory, unless there is nothing in it."""
-        s = self.state
-        s.me.nonce, self.is_prepared = word, False
-        if not s.me.rounds and not pulls_in(s, s.own):
-            return
-        if self.is_sure:
-            self._hand_on()  # as the last message told
-        is_new = (s.marks == 0.0) & (self.levels >= 0.0) & (not self.is_sure)
-        self._begin_doubt()
-        self.levels[is_new] = 0.0  # a neighbour since the first of these openings only
-        self.former[self.former[:, 3] < LEVELS, 3] = UNHEARD
-        rows.add(s.doubted, s.held)
-        rows.fill(s.held, 0.0)
-
-    def _hand_on(self) -> None:
-        self.state.me.carrier = find_carrier(self.state)
-        hand_on(self.state)
-        self.state.me.carrier = NOBODY
-
-    def _ask(self, told: Mapping[int, Vector]) -> None:
-        """Look at what neighbours have heard of this memory; go on, begin anew, or wait."""
-        right, s = True, self.state
-        for j, message in told.items():
-            at, (number, heard) = self.places[j], message[self.start - 2 : self.start].tolist()
-            right &= self._note_answer(at, number, heard, float(s.marks[at]))
-        if right and self._settle() and (self._knows_somebody() or self._has_waited()):
-            rows.add(s.held, s.doubted)
-            rows.fill(s.doubted, 0.0)
-            s.me.opened = SURE
-        elif not right or self._has_waited():
-            self._begin_anew()
-
-    def _knows_somebody(self) -> bool:
-        """Return whether this memory has ever heard anybody who could answer."""
-        return bool(self.state.marks.any() or self.former[:, 2].any())
-
-    def _asked(self) -> list[float]:
-        """Return the levels of all who are asked, whether they are neighbours now or not."""
-        return [*super()._asked(), *self.former[:, 3].tolist()]
-
-    def _begin_anew(self) -> None:
-        """Drop what may have been handed on in rounds that this agent no longer knows of."""
-        for name in self.dropped:
-            getattr(self.state, name)[:] = 0.0
-        for name in FORMER_FIELDS:
-            setattr(self, name, getattr(self, name)[:0])
-        self.state.me.opened = SURE
-
-    def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
-        """Return a message about other arms as one about these."""
-        width = theirs.size + 2
-        start = FRONT * width + HEADER
-        if message.size < start:
-            return message  # of no such form, which is told when it is read
-        masses = message[: FRONT * width].reshape(FRONT, width)
-        moved = moved_rows(masses, self.registers, theirs, places, (0, 2)).ravel()
-        rest = super().translated(message[start:], theirs, places)
-        return np.concatenate([moved, message[FRONT * width : start], rest])
-
-    def _pulls(self, mass: Vector) -> float:
-        """Return the number of pulls in some mass, as they were made."""
-        return float(pulls_in(self.state, mass))
-
-    def _count_moving(self) -> tuple[float, float]:
-        """Return how many pulls are held, and how many are on links."""
-        s = self.state
-        handed = sum(map(self._pulls, [*s.sent, *self.former_sent]))
-        arrived = float(s.receipts[:, 2].sum() + self.former[:, 4].sum())
-        return self._pulls(s.held + s.doubted), handed - arrived
-
-    def _check_handed(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse what cannot have been handed on, and a number that no round has."""
-        self._check_mass(message[: self.state.own.size], claims, now)
-        number, most = float(message[self.start - 2]), claims.most_rounds(now)
-        claims.check_within("a message's number", number, float(-LEVELS), most + 2.0)
-
-    def _check_mass(self, mass: Vector, claims: Claims, now: float) -> None:
-        """Refuse mass of more than all agents can have pulled; each may have had many lives."""
-        agents, behind = mass[-2:].tolist()
-        claims.check_totals(self.registers, mass[:-2], claims.max_agents, now)
-        claims.check_within("agents in mass", agents, 0.0, claims.max_agents * MAX_NUMBERS)
-        most = claims.max_agents * claims.most_rounds(now)
-        claims.check_within("rounds in mass", behind, 0.0, most)
-
-    def parted(self, neighbors: Collection[int]) -> None:
-        """Hand nothing to some neighbours: what is held was told to none of them."""
-        for j in neighbors:
-            self.state.acknowledged[self.places[j]] = 0.0
-        self.is_prepared = False
-
-    def relinked(self, state: State, neighbors: Sequence[int], own: Sequence[int]) -> State:
-        """Remember the links to those who go, and go on with those to others who come back."""
-        state = self._told_by(state, neighbors)
-        moved, known = super().relinked(state, neighbors, own), _former_links(state)
-        for at, j in enumerate(neighbors):
-            is_asked = state["levels"][at] == UNHEARD
-            if j not in own and (state["marks"][at] or is_asked):  # otherwise it was never heard
-                level = LEVELS if state["opened"] == SURE else state["levels"][at]
-                row = [j, state["numbers"][at], state["marks"][at], level, state["receipts"][at][2]]
-                known[j] = [*map(float, row)], state["sent"][at], state["taken"][at]
-        for at, j in enumerate(own):
-            if j in known and j not in neighbors:
-                (_, number, mark, level, arrived), sent, taken = known.pop(j)
-                moved["numbers"][at], moved["marks"][at] = number, mark
-                moved["sent"][at], moved["taken"][at] = sent, taken
-                moved["levels"][at] = min(level, 0.0)
-                moved["receipts"][at] = [0.0, arrived, arrived]
-        asked = [link for link in known.values() if link[0][3] < LEVELS]
-        others = [link for link in known.values() if link[0][3] == LEVELS]
-        for at, name in enumerate(FORMER_FIELDS):
-            moved[name] = [link[at] for link in (*others[-FORMER:], *asked)]
-        return moved
-
-    def _told_by(self, state: State, neighbors: Sequence[int]) -> State:
-        """Return a state after it has handed on as its last message told.
-
-        Without some neighbours others may carry: what one of these was told is not theirs.
-        """
-        if not neighbors:
-            return state
-        before = agent_state(self.layout, len(neighbors))
-        for name in ("sent", "held", "controls", "ages", "gaps", "acknowledged", "wobbles", "lags"):
-            getattr(before, name)[...] = state[name]
-        for name in ("rounds", "opened", "root", "beat", "dist"):
-            setattr(before.me, name, state[name])
-        before.me.carrier = find_carrier(before)
-        hand_on(before)
-        return state | {"sent": before.sent.tolist(), "held": before.held.tolist()}
-
-    def check_state(self, values: State) -> None:
-        """Refuse marks that are no fractions."""
-        super().check_state(values)
-        if not ((values["marks"] >= 0.0) & (values["marks"] < 1.0)).all():
-            raise InputError(
-                f"state field marks is {values['marks'].tolist()}; marks are fractions, from 0 to 1"
-            )
-        if len({len(values[name]) for name in FORMER_FIELDS}) > 1:
-            raise InputError(
-                f"state fields {', '.join(FORMER_FIELDS)} must tell of the same neighbours; "
-                "restore what export_state returned"
-            )
+def is_later(number: float, than: float) -> bool:
+    """Return whether a number is of a later round than another one."""
+    return 0.0 < in_lap(number - than) < LAP / 2.0
 
 
-def _former_links(state: State) -> dict[int, tuple[list[float], list[float], list[float]]]:
-    """Return what a state remembers of neighbours that have gone, by neighbour."""
-    told = zip(*(state[name] for name in FORMER_FIELDS), strict=True)
-    return {int(row[0]): (row, sent, taken) for row, sent, taken in told}
+def in_lap(number: float) -> float:
+    """Return a number of rounds modulo `LAP`: with a power of two this is exact."""
+    return number - LAP * math.floor(number / LAP)
 
 
 def mark_of(word: int, rounds: int) -> float:

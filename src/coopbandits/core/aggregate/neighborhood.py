@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import MessageSize
-from coopbandits.core.aggregate.exchange import check_arms, check_vectors, read_items, write_news
 from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.messages import check_arms, check_vectors, read_items, write_news
 from coopbandits.core.checks import require_count, require_flag
 from coopbandits.core.draws import uniform_of, word_at
 from coopbandits.core.errors import InputError

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import ON_AVERAGE, ROBUST, MessageSize
-from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
     COUNTING,
     EXPONENTIALS,
@@ -42,6 +41,7 @@ from coopbandits.core.aggregate.extrema import (
 )
 from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine, Sizes
 from coopbandits.core.aggregate.forgetting import check_forgetting
+from coopbandits.core.aggregate.messages import check_vectors
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims

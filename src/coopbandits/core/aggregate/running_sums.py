@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import MessageSize
-from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import (
     COUNTING,
     EXPONENTIALS,
@@ -44,6 +43,7 @@ from coopbandits.core.aggregate.extrema import (
     write_minima,
 )
 from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine, Sizes, whole
+from coopbandits.core.aggregate.messages import check_vectors
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import LocalView, State, Vector

@@ -20,8 +20,8 @@ import numpy as np
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.claims import Claims
-from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.fields import TIME, FieldMachine, Sizes
+from coopbandits.core.aggregate.messages import check_vectors
 from coopbandits.core.contract import LocalView, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.estimate.spectral import (

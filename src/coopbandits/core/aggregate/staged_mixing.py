@@ -43,7 +43,6 @@ import numpy as np
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import MIXED, SYNCHRONOUS, ContextMachine, MessageSize
 from coopbandits.core.aggregate.claims import LARGEST
-from coopbandits.core.aggregate.exchange import all_finite, check_messages, check_vectors, largest
 from coopbandits.core.aggregate.fields import (
     AGENTS,
     TIME,
@@ -53,6 +52,7 @@ from coopbandits.core.aggregate.fields import (
     whole,
 )
 from coopbandits.core.aggregate.forgetting import check_forgetting
+from coopbandits.core.aggregate.messages import all_finite, check_messages, check_vectors, largest
 from coopbandits.core.aggregate.self_estimating import (
     FindsOut,
     finding_fields,

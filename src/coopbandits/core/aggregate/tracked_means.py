@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import means_alone, told_agents
-from coopbandits.core.aggregate.exchange import check_means
 from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.messages import check_means
 from coopbandits.core.checks import require_count, require_epsilon, require_flag, require_positive
 from coopbandits.core.errors import InputError
 

@@ -32,9 +32,9 @@ is read; where a(V) changes or V falls the tree has been regrown, V(t − w) say
 pulls in V(t), and the window begins anew.
 
 **Lazy.** With `lazy` the payload is left out of messages, and the four control values are all that
-is sent, as long as it has not grown enough (`core.aggregate.lazy`), the number of agents on this
-side is the same, and no 32 rounds have passed: so what was lost, or told to an agent that forgot
-it, is told again.
+is sent, as long as it has not grown enough (`messages`), the number of agents on this side is the
+same, and no 32 rounds have passed: so what was lost, or told to an agent that forgot it, is told
+again.
 
 *Differs from the paper*: none has it. The model of Martínez-Rubio, Kanade and Rebeschini (2019)
 forbids global structures that are given, while this one is made by the agents.
@@ -48,9 +48,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
-from coopbandits.core.aggregate.aggregation import OWN, ROBUST, MessageSize
-from coopbandits.core.aggregate.arms import moved_rows
-from coopbandits.core.aggregate.exchange import anticipation, check_vectors
+from coopbandits.core.aggregate.aggregation import OWN, ROBUST, MessageSize, moved_rows
 from coopbandits.core.aggregate.extrema import (
     COUNTING,
     EXPONENTIALS,
@@ -69,6 +67,7 @@ from coopbandits.core.aggregate.fields import (
     Aggregation,
     FieldMachine,
     Sizes,
+    anticipation,
     whole,
 )
 from coopbandits.core.aggregate.forgetting import (
@@ -79,7 +78,7 @@ from coopbandits.core.aggregate.forgetting import (
     keep_totals,
     window_fields,
 )
-from coopbandits.core.aggregate.lazy import has_grown, require_growth, require_lazy
+from coopbandits.core.aggregate.messages import check_vectors, has_grown, require_lazy
 from coopbandits.core.aggregate.pooling import (
     ESTIMATE,
     ESTIMATED,
@@ -500,7 +499,7 @@ class TreeSums(Aggregation):
     def __post_init__(self) -> None:
         """Check that there is one way to forget, at most, and the settings of the others."""
         check_forgetting(self.discount, self.window)
-        require_lazy(self, self.lazy)
+        require_lazy(self.lazy, self.forgets)
         require_spread(self, self.spread)
         if self.lazy or self.spread is not None:
             object.__setattr__(self, "exact", False)
@@ -537,7 +536,7 @@ class TreeSums(Aggregation):
 
     def begin(self, s: Any, view: LocalView, registers: Registers) -> None:
         """Begin, unless totals that are to be told lazily shrink."""
-        require_growth(self.lazy, registers)
+        require_lazy(self.lazy, registers.decay != 1.0)
         super().begin(s, view, registers)
 
     def start(self, s: Any, view: LocalView) -> None:

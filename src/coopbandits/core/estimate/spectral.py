@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import require_word
+from coopbandits.core.aggregate.messages import check_vectors
 from coopbandits.core.contract import LocalView, Vector
 from coopbandits.core.draws import normal_of, word_at
 from coopbandits.core.estimate.survey import Estimator, check_complete

@@ -48,9 +48,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core import rows
-from coopbandits.core.aggregate.exchange import check_vectors
 from coopbandits.core.aggregate.extrema import require_word
 from coopbandits.core.aggregate.fields import FieldState, agent_state, layout_of
+from coopbandits.core.aggregate.messages import check_vectors
 from coopbandits.core.contract import LocalView, State, Vector
 from coopbandits.core.errors import InputError
 

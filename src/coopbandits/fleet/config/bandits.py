@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.aggregate.aggregation import SYNCHRONOUS
-from coopbandits.core.aggregate.ticks import DISCOUNT, HALF_LIFE
+from coopbandits.core.aggregate.forgetting import DISCOUNT, HALF_LIFE
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.config import fields as read

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from coopbandits.core.aggregate.ticks import SKEW
+from coopbandits.core.aggregate.forgetting import SKEW
 from coopbandits.fleet.address import show_place
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.features import Feature

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import HEADER, Attributed
-from coopbandits.core.aggregate.exchange import all_finite
+from coopbandits.core.aggregate.messages import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import Signing

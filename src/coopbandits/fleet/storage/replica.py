@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from coopbandits.core.aggregate.arms import moved_pulls
+from coopbandits.core.aggregate.aggregation import moved_pulls
 from coopbandits.core.contract import (
     ContextFleetAgent,
     FleetAgent,

@@ -1,4 +1,4 @@
-"""Lazy sending: what is known is never far behind, little is sent, and nothing is lost."""
+"""Messages: checks of what arrives, and lazy sending, which is never far behind and loses nothing."""
 
 from __future__ import annotations
 
@@ -10,13 +10,49 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core import CooperativeAgent
-from coopbandits.core.aggregate.flooded_machine import FloodedTotalsMachine
-from coopbandits.core.aggregate.lazy import has_grown, require_growth
+from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
+from coopbandits.core.aggregate.messages import all_finite, has_grown, largest
 from coopbandits.testing import check_policy
 
-from ..fleet import GRAPHS, exchange, gossip_matrix, make_agents, rewards_tape, through_json
+from ..fleet import (
+    GRAPHS,
+    exchange,
+    gossip_matrix,
+    make_agents,
+    one_view,
+    rewards_tape,
+    through_json,
+)
 from ..lossy import lossy_exchange, outages
 from ..statistic.own import FadingUCB
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [1.0, -2.0], [1e200, -1e200], [1.7e308] * 3])
+def test_finite(values: list[float]) -> None:
+    assert all_finite(np.array(values, dtype=np.float64))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("size", [1, 2, 34, 1000])
+def test_one_value_that_is_not_finite_is_found_anywhere(bad: float, size: int) -> None:
+    for at in {0, size // 2, size - 1}:
+        values = np.full(size, 1e200)  # squares overflow
+        values[at] = bad
+        assert not all_finite(values)
+        values = np.ones(size)
+        values[at] = bad
+        assert not all_finite(values)
+
+
+@pytest.mark.parametrize("size", [3, 300])
+def test_the_largest_value(size: int) -> None:
+    values = np.linspace(-3.0, 2.0, size)
+    assert largest(values) == 3.0
+    assert largest(-values) == 3.0
+    values[1] = math.nan
+    assert math.isnan(largest(values))
+    assert largest(values[:0]) == 0.0
+
 
 ROUNDS, ARMS = 200, 3
 POLICIES = {
@@ -139,6 +175,5 @@ def test_what_shrinks_is_told_in_every_round() -> None:
                 spec(lazy=0.1, **forgetting)
             with pytest.raises(cb.InputError, match=r"spread.* 0\.1"):
                 spec(spread=0.1, **forgetting)
-    fading = FadingUCB().statistic.registers(ARMS)
     with pytest.raises(cb.InputError, match=r"lazy.* 0\.1"):
-        require_growth(0.1, fading)
+        cb.combine(cb.TreeSums(lazy=0.1), FadingUCB()).make_agent(one_view(num_arms=ARMS))

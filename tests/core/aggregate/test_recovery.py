@@ -13,12 +13,18 @@ import pytest
 from hypothesis import strategies as st
 
 from coopbandits.core import InputError, State, Vector
-from coopbandits.core.aggregate import LedgerSums, doubt
+from coopbandits.core.aggregate import LedgerSums, ledger_sums
 from coopbandits.core.aggregate.aggregation import Moving
 from coopbandits.core.aggregate.claims import Claims
-from coopbandits.core.aggregate.doubt import LEVELS, PATIENCE, SURE, UNHEARD
-from coopbandits.core.aggregate.ledger_sums import YOUNG, LedgerSumsMachine
-from coopbandits.core.aggregate.moving_mass import FORMER, mark_of
+from coopbandits.core.aggregate.ledger_sums import (
+    FORMER,
+    LEVELS,
+    PATIENCE,
+    UNHEARD,
+    YOUNG,
+    LedgerSumsMachine,
+)
+from coopbandits.core.aggregate.moving_mass import RECOVERED, mark_of
 
 from ..fleet import machine, one_view, through_json  # as in test_local
 from ..ledgers import Apart, Followed, handed, in_a_hurry, relinked, root_says
@@ -86,7 +92,7 @@ def test_nor_where_others_have_lost_theirs(
                 self.forget(agent % len(graph))
             super().pull()
 
-    with in_a_hurry(), patch.object(doubt, "PATIENCE", 10):
+    with in_a_hurry(), patch.object(ledger_sums, "PATIENCE", 10):
         play(Losing(graph, ROUNDS), schedule, troubles)
 
 
@@ -109,19 +115,19 @@ class Careless(LedgerSumsMachine):
 class Late(LedgerSumsMachine):
     """A deliberate mistake: rounds that have passed since the opening count as known."""
 
-    def _ask(self, told: Mapping[int, Vector]) -> None:
+    def _recover(self, told: Mapping[int, Vector]) -> None:
         self.state.me.opened = self.state.me.rounds - 1
-        super()._ask(told)
+        super()._recover(told)
 
 
 class Hasty(LedgerSumsMachine):
     """A deliberate mistake: neighbours in doubt are taken for good ones."""
 
-    def _ask(self, told: Mapping[int, Vector]) -> None:
+    def _recover(self, told: Mapping[int, Vector]) -> None:
         told = {j: message.copy() for j, message in told.items()}
         for message in told.values():
             message[self.start - 2] = max(1.0, message[self.start - 2])
-        super()._ask(told)
+        super()._recover(told)
 
 
 @dataclass(frozen=True)
@@ -210,13 +216,13 @@ def test_who_is_in_doubt_is_silent_until_all_have_answered() -> None:
     mine.observe(0, 1.0)
     mine.receive({})
     mine.receive(answers(mine, heard=4, who=(1,)))
-    assert not mine.is_sure
+    assert not mine.is_recovered
     assert mine.outgoing(1)[mine.start - 2] == 0.0
     assert handed(mine, 2) == 0.0
     assert mine.numbers.tolist() == [3.25, 3.25]  # as before
     assert mine.moving().held == 2.0
     mine.receive(answers(mine, heard=2, who=(2,)))
-    assert (mine.opened, mine._pulls(mine.held), mine._pulls(mine.doubted)) == (SURE, 2.0, 0.0)
+    assert (mine.opened, mine._pulls(mine.held), mine._pulls(mine.doubted)) == (RECOVERED, 2.0, 0.0)
     assert mine.outgoing(1)[mine.start - 2] == 7.0 + mine.marks[0]
 
 
@@ -227,7 +233,7 @@ def test_a_memory_that_has_told_more_begins_anew() -> None:
     mine.observe(0, 1.0)
     mine.receive({})
     mine.receive(answers(mine, heard=5, who=(1,)))  # three rounds have sent number 4 at the most
-    assert (mine.opened, mine._pulls(mine.held), mine._pulls(mine.doubted)) == (SURE, 1.0, 0.0)
+    assert (mine.opened, mine._pulls(mine.held), mine._pulls(mine.doubted)) == (RECOVERED, 1.0, 0.0)
     assert mine.taken[0].tolist() == [0.0, 0.0, 1.0, 0.0]
     assert mine.marks.tolist() == [mark_of(1 ^ 7, 5), 0.0]
     assert mine.marks[0] not in marks
@@ -239,7 +245,7 @@ def test_a_neighbour_that_has_forgotten_what_it_heard_cannot_clear_a_doubt() -> 
         told = answers(mine, heard=3)
         told[2][mine.start - 1] = heard
         mine.receive(told)
-        assert mine.is_sure
+        assert mine.is_recovered
         assert not mine._pulls(mine.held)
 
 
@@ -249,7 +255,7 @@ def test_a_neighbour_that_never_answers_is_not_waited_for_for_ever() -> None:
         mine.receive(answers(mine, heard=4, who=(1,)))
     assert mine.opened == 3
     mine.receive(answers(mine, heard=4, who=(1,)))
-    assert mine.opened == SURE
+    assert mine.opened == RECOVERED
     assert not mine._pulls(mine.held)
 
 
@@ -259,7 +265,7 @@ def test_levels_rise_with_those_around() -> None:
         mine.receive(answers(mine, heard=4, level=level))
         assert (mine.level, mine.outgoing(1)[mine.start - 2]) == (own, -own)
     mine.receive(answers(mine, heard=4, level=LEVELS - 1))
-    assert mine.is_sure
+    assert mine.is_recovered
     mine.receive(answers(mine, heard=6, level=3))  # one that is in doubt later
     assert mine.acknowledged.tolist() == [0.0, 0.0]
     assert mine.numbers.tolist() == [3.25, 3.25]
@@ -294,7 +300,7 @@ def test_opened_again_while_in_doubt() -> None:
     again.reopened(8)
     assert (again.opened, again._pulls(again.doubted), again.levels.tolist()) == (3, 2.0, [-1, -1])
     again.receive(answers(again, heard=5))
-    assert again.is_sure
+    assert again.is_recovered
     assert not again._pulls(again.held)
 
 
@@ -315,10 +321,10 @@ def test_what_the_last_message_handed_on_is_not_held_any_more() -> None:
 def test_nothing_is_doubted_where_nothing_is_known() -> None:
     mine = machine(LedgerSums(), one_view(num_arms=1))
     mine.reopened(7)
-    assert (mine.is_sure, mine.nonce) == (True, 7)
+    assert (mine.is_recovered, mine.nonce) == (True, 7)
     mine.observe(0, 1.0)
     mine.reopened(8)
-    assert not mine.is_sure
+    assert not mine.is_recovered
 
 
 def lonely() -> Any:
@@ -338,10 +344,10 @@ def test_a_memory_of_before_anybody_was_heard_waits_for_those_who_come() -> None
     mine = relinked(mine, [1])
     for _ in range(9):  # the first that comes need not be the one that knows
         mine.receive({1: root_says(mine, mine.rounds + 1, root=0.9)})
-    assert (mine.is_sure, mine._pulls(mine.held), mine.moving().held) == (False, 0.0, 1.0)
+    assert (mine.is_recovered, mine._pulls(mine.held), mine.moving().held) == (False, 0.0, 1.0)
     mine = relinked(mine, [1, 2])
     mine.receive({2: root_says(mine, mine.rounds + 1, heard=5.5, root=0.9)})
-    assert (mine.is_sure, mine.moving().held) == (True, 0.0)
+    assert (mine.is_recovered, mine.moving().held) == (True, 0.0)
 
 
 @pytest.mark.parametrize("neighbors", [[], [1, 2]])
@@ -349,9 +355,9 @@ def test_and_goes_on_if_nobody_knows_more(neighbors: list[int]) -> None:
     mine = relinked(lonely(), neighbors)
     for _ in range(PATIENCE):
         mine.receive({j: root_says(mine, mine.rounds + 1, root=0.9) for j in neighbors})
-    assert not mine.is_sure
+    assert not mine.is_recovered
     mine.receive({j: root_says(mine, mine.rounds + 1, root=0.9) for j in neighbors})
-    assert (mine.is_sure, mine.moving()) == (True, Moving(0.0, 0.0, 1.0))  # it is the root
+    assert (mine.is_recovered, mine.moving()) == (True, Moving(0.0, 0.0, 1.0))  # it is the root
 
 
 def test_others_in_doubt_do_not_wait_for_one_that_knows_nobody() -> None:
@@ -359,24 +365,24 @@ def test_others_in_doubt_do_not_wait_for_one_that_knows_nobody() -> None:
     mine = relinked(lonely(), [1])
     for level in (LEVELS - 1, None):
         mine.receive(answers(mine, heard=0, level=level, who=(1,)))
-        assert (mine.is_sure, mine.outgoing(1)[mine.start - 2]) == (False, -LEVELS)
+        assert (mine.is_recovered, mine.outgoing(1)[mine.start - 2]) == (False, -LEVELS)
 
 
 def test_who_has_gone_is_asked_when_it_comes_back() -> None:
     """Nobody is a neighbour right after a start where agents find each other."""
     mine = relinked(opened(), [])
-    assert (mine.is_sure, mine.moving().held) == (False, 1.0)
+    assert (mine.is_recovered, mine.moving().held) == (False, 1.0)
     mine.receive({})
     assert mine.level == 0
     mine = relinked(mine, [2, 3])
     told = answers(mine, heard=4, who=(2,)) | {3: root_says(mine, 9, root=0.9)}
     mine.receive(told)
-    assert (mine.is_sure, mine.moving().held) == (False, 1.0), "there is one more to be asked"
+    assert (mine.is_recovered, mine.moving().held) == (False, 1.0), "there is one more to be asked"
     mine = relinked(mine, [1, 4])
     mine.receive(answers(mine, heard=4, who=(1,)))
-    assert not mine.is_sure, "a neighbour that is new may know of a later life"
+    assert not mine.is_recovered, "a neighbour that is new may know of a later life"
     mine.receive({4: root_says(mine, 10, root=0.9)})
-    assert (mine.is_sure, mine._pulls(mine.held)) == (True, 1.0)
+    assert (mine.is_recovered, mine._pulls(mine.held)) == (True, 1.0)
 
 
 def test_all_who_are_asked_are_remembered_however_many() -> None:
@@ -391,16 +397,16 @@ def test_who_does_not_come_back_is_not_waited_for_for_ever() -> None:
     mine = relinked(opened(), [2])
     for _ in range(PATIENCE):
         mine.receive(answers(mine, heard=4, who=(2,)))
-    assert not mine.is_sure
+    assert not mine.is_recovered
     mine.receive(answers(mine, heard=4, who=(2,)))
-    assert (mine.is_sure, mine.moving().held, mine.former.size) == (True, 0.0, 0)
+    assert (mine.is_recovered, mine.moving().held, mine.former.size) == (True, 0.0, 0)
 
 
 @pytest.mark.parametrize(("heard", "held"), [(0.0, 1.0), (3.5, 1.0), (4.0, 1.0), (5.5, 0.0)])
 def test_a_new_neighbour_may_have_heard_of_a_later_life(heard: float, held: float) -> None:
     mine = relinked(opened(), [1, 2, 3])
     mine.receive(answers(mine, heard=4) | {3: root_says(mine, 9, heard=heard, root=0.9)})
-    assert (mine.is_sure, mine.moving().held) == (True, held)
+    assert (mine.is_recovered, mine.moving().held) == (True, held)
 
 
 def test_who_was_never_heard_cannot_clear_a_doubt_after_it_was_away() -> None:
@@ -411,7 +417,7 @@ def test_who_was_never_heard_cannot_clear_a_doubt_after_it_was_away() -> None:
     mine = relinked(relinked(mine, []), [1, 2])
     assert mine.levels.tolist() == [UNHEARD, UNHEARD]
     mine.receive({1: root_says(mine, 9, root=0.9)})
-    assert (mine.is_sure, mine.moving().held) == (True, 0.0)
+    assert (mine.is_recovered, mine.moving().held) == (True, 0.0)
 
 
 def test_who_is_new_since_the_first_opening_is_new_after_the_second() -> None:

@@ -1,25 +1,37 @@
-"""What aggregations share: checks of what arrives."""
+"""Messages, as aggregations share them: lazy sending, flags as bits, and checks of what arrives.
+
+**Lazy sending.** Totals are sent again only once they have grown enough to matter. What is
+cumulative may come late: silence is only a delay. With `lazy` β, totals are news once some arm has
+at least (1 + β) times as many pulls as when they were last sent, and one more. A reader knows of at
+least 1/(1 + β) of the pulls of every arm, less one, so a bonus grows by at most the root of 1 + β;
+and they are sent O(K log T) times instead of T times. In a flood this holds for every agent's own
+totals, which others pass on as they are. On a tree every agent sends sums, and holds them back
+again: it holds for every hop.
+
+*Differs from the paper*: ComEx (Madhushani, Leonard 2021) sends single pulls, those of arms other
+than the best one; totals carry all pulls, and report them by and by.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coopbandits.core import rows
+from coopbandits.core.checks import require_number
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
 
+if TYPE_CHECKING:
+    pass
+
+
 FEW = 64
 """Below this size Python's sum beats a numpy call."""
-
-
-def anticipation(num_agents: float, rounds: float, recorded: float) -> float:
-    """Return c = max(1, N̂(t − 1)/B): rounds of agents that passed, over those behind the data."""
-    return max(1.0, num_agents * rounds / recorded) if recorded > 0.0 else 1.0
 
 
 def check_messages(messages: Mapping[int, Vector], expected: list[int], size: int) -> None:
@@ -104,3 +116,59 @@ def check_arms(arms: Vector, num_arms: int, source: str) -> None:
         raise InputError(
             f"{source} tells of arm {strange[0]:g}; arms are numbered 0 to {num_arms - 1}"
         )
+
+
+BITS = 52
+"""Flags in one value: whole numbers up to 2^53 are exact."""
+
+
+def flag_values(flags: int) -> int:
+    """Return how many values hold so many flags."""
+    return -(-flags // BITS)
+
+
+def is_set(row: Any, flag: int) -> bool:
+    """Return whether a row of whole numbers has a flag."""
+    return bool((row[flag // BITS] >> (flag % BITS)) & 1 == 1)
+
+
+def set_flag(row: Any, flag: int) -> None:
+    """Give a row of whole numbers a flag."""
+    row[flag // BITS] |= 1 << (flag % BITS)
+
+
+def write_flags(flags: Any, out: Any) -> int:
+    """Write flags, each 0 or 1, into a message; return how many values that takes."""
+    values, bit = 0, 1.0
+    for k in range(flags.size):
+        if k % BITS == 0:
+            out[values], bit = 0.0, 1.0
+            values += 1
+        out[values - 1] += bit * flags[k]
+        bit *= 2.0
+    return values
+
+
+def has_flag(values: Any, flag: int) -> bool:
+    """Return whether values of a message hold a flag."""
+    return bool(math.floor(values[flag // BITS] / 2.0 ** (flag % BITS)) % 2 == 1)
+
+
+ROUNDING = 1e-9
+"""Counts are whole, and (1 + β) times a count is not."""
+
+
+def require_lazy(lazy: float, forgets: bool) -> None:
+    """Check that β is at least 0, and 0 where totals do not only grow."""
+    accepted = "a finite number from 0 on, such as 0.1"
+    require_number("lazy", lazy, accepted, -math.ulp(0.0), math.inf)
+    if lazy and forgets:
+        raise InputError(
+            f"lazy is {lazy:g} where older pulls are forgotten, and totals that do not grow would "
+            "never be sent again; leave one of them out"
+        )
+
+
+def has_grown(pulls: Any, told: Any, lazy: float) -> Any:
+    """Return whether pulls have grown enough since they were told; of arrays one by one."""
+    return pulls - told >= lazy * told + 1.0 - ROUNDING
