@@ -75,7 +75,6 @@ if TYPE_CHECKING:
         StagedMixing,
         Statistic,
         TopTwo,
-        TrackedMeans,
         TreeSums,
         TreeTS,
         TreeUCB,
@@ -124,6 +123,7 @@ if TYPE_CHECKING:
         PermutedBuffers,
         ResilientUCB,
         ServerTotals,
+        TrackedMeans,
         TrimmedMeans,
         UCBNetwork,
     )
@@ -190,7 +190,7 @@ _HOMES = {
         "IndependentUCB Index InputError KLUCB LINEAR_INDICES LedgerSums LedgerTS LedgerUCB LinTS "
         "LinUCB LinearSums LocalSums LocalView MOSS NeighborhoodSums NormalDraw Parts Policy "
         "Private PullMixing Recommendation Registers RobustUCB RunningConsensus RunningSums Share "
-        "Sizes Source StagedMixing Statistic TIME TopTwo TrackedMeans TreeSums TreeTS TreeUCB "
+        "Sizes Source StagedMixing Statistic TIME TopTwo TreeSums TreeTS TreeUCB "
         "Truncated UCB Vector at_source combine gamma_of normal_of parse_aggregation parse_index "
         "parse_policy parse_source populate register_aggregation register_index register_policy "
         "register_source uniform_of whole word_at word_of"
@@ -199,7 +199,7 @@ _HOMES = {
     "literature": (
         "CoopSE CoopUCB CoopUCB2 CoopUCL DPE2 DecBayesUCB DecKLUCB DecTS DecUCB Exp3Coop FedUCB "
         "GSE GosInE GossipUCB InflatedUCB Liar MPUCB PermutedBuffers ResilientUCB ServerTotals "
-        "TrimmedMeans UCBNetwork UCL"
+        "TrackedMeans TrimmedMeans UCBNetwork UCL"
     ),
     "network": "Faults Network parse_faults",
     "network.faults": (

@@ -36,7 +36,6 @@ from coopbandits.core import (
     RunningConsensus,
     StagedMixing,
     TopTwo,
-    TrackedMeans,
     TreeSums,
     combine,
     parse_aggregation,
@@ -48,7 +47,7 @@ from coopbandits.core import (
 from coopbandits.core.aggregate import AnyAggregation
 from coopbandits.core.policy import CentralProduct, Product, fits
 from coopbandits.core.registry import AGGREGATION_REGISTRY, EXAMPLES, INDEX_REGISTRY
-from coopbandits.literature import InflatedUCB
+from coopbandits.literature import InflatedUCB, TrackedMeans
 
 from .fleet import make_agent, one_view
 from .statistic.own import FadingSums

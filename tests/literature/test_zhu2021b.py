@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coopbandits.core import CooperativeAgent, IndependentUCB, InputError, Policy, TrackedMeans
-from coopbandits.core.aggregate.tracked_means import TrackedMeansMachine
-from coopbandits.literature import FedUCB, GossipUCB
+from coopbandits.core import CooperativeAgent, IndependentUCB, InputError, Policy
+from coopbandits.literature import FedUCB, GossipUCB, TrackedMeans
+from coopbandits.literature.zhu2021a import TrackedMeansMachine
 
 from ..core.fleet import GRAPHS, drive, gossip_matrix, machine, make_agents, one_view, rewards_tape
 

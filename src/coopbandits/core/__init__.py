@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         RunningSums,
         Sizes,
         StagedMixing,
-        TrackedMeans,
         TreeSums,
         whole,
     )
@@ -105,7 +104,7 @@ _HOMES = {
     "aggregate": (
         "AGENTS AHEAD Aggregation AnyAggregation CentralTotals Controller FloodedPulls "
         "FloodedTotals LedgerSums LocalSums Machine MessageSize NeighborhoodSums PullMixing "
-        "RunningConsensus RunningSums Sizes StagedMixing TIME TrackedMeans TreeSums whole"
+        "RunningConsensus RunningSums Sizes StagedMixing TIME TreeSums whole"
     ),
     "aggregate.claims": "Claims",
     "contract": "Agent ContextAgent Estimate FleetAgent LocalView Share State Vector",
@@ -204,7 +203,6 @@ __all__ = [
     "State",
     "Statistic",
     "TopTwo",
-    "TrackedMeans",
     "TreeSums",
     "TreeTS",
     "TreeUCB",

@@ -31,7 +31,6 @@ from coopbandits.core.aggregate import (
     RunningConsensus,
     RunningSums,
     StagedMixing,
-    TrackedMeans,
     TreeSums,
 )
 from coopbandits.core.errors import InputError, unknown_name
@@ -342,8 +341,8 @@ SHIPPED_AGGREGATIONS: Mapping[str, type[AnyAggregation | CentralAggregation] | s
         NeighborhoodSums,
         FloodedPulls,
         LedgerSums,
-        TrackedMeans,
     ),
+    "tracked-means": "TrackedMeans",
     "trimmed-means": "TrimmedMeans",
     **_named(CentralTotals),
     "server-totals": "ServerTotals",

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from coopbandits.literature.wang2020a import DPE2
     from coopbandits.literature.wang2020b import ServerTotals
     from coopbandits.literature.xu2015 import global_feedback
-    from coopbandits.literature.zhu2021a import DecKLUCB, DecUCB
+    from coopbandits.literature.zhu2021a import DecKLUCB, DecUCB, TrackedMeans
     from coopbandits.literature.zhu2021b import FedUCB, GossipUCB
     from coopbandits.literature.zhu2023 import Liar, ResilientUCB, TrimmedMeans
 
@@ -76,7 +76,7 @@ _HOMES = {
     "wang2020a": "DPE2",
     "wang2020b": "ServerTotals",
     "xu2015": "GlobalFeedback global_feedback",
-    "zhu2021a": "DecKLUCB DecUCB",
+    "zhu2021a": "DecKLUCB DecUCB TrackedMeans",
     "zhu2021b": "FedUCB GossipUCB",
     "zhu2023": "Liar ResilientUCB TrimmedMeans",
 }
@@ -114,6 +114,7 @@ __all__ = [
     "RhoRand",
     "Selfish",
     "ServerTotals",
+    "TrackedMeans",
     "TrimmedMeans",
     "UCBNetwork",
     "auction",

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coopbandits.core.aggregate import TrackedMeans
 from coopbandits.core.index import UCB
 from coopbandits.core.policy import Parts, Policy
 from coopbandits.core.sourced import AtSource
 from coopbandits.core.sources import Private
+from coopbandits.literature.zhu2021a import TrackedMeans
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Messages: checks of what arrives, and lazy sending, which is never far behind and loses nothing."""
+"""Messages: checks of what arrives; lazy sending, which is never far behind and loses nothing."""
 
 from __future__ import annotations
 

@@ -30,7 +30,6 @@ from coopbandits.core import (
     RunningConsensus,
     RunningSums,
     StagedMixing,
-    TrackedMeans,
     TreeSums,
     Vector,
     combine,
@@ -42,7 +41,7 @@ from coopbandits.core.aggregate.running_sums import RunningSumsMachine
 from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.policy import fits
-from coopbandits.literature import TrimmedMeans
+from coopbandits.literature import TrackedMeans, TrimmedMeans
 
 from ..fleet import (
     GRAPHS,

@@ -20,7 +20,6 @@ from coopbandits.core.aggregate.neighborhood import NeighborhoodSums
 from coopbandits.core.aggregate.pull_mixing import PullMixing
 from coopbandits.core.aggregate.running_sums import RunningSums
 from coopbandits.core.aggregate.staged_mixing import StagedMixing
-from coopbandits.core.aggregate.tracked_means import TrackedMeans
 from coopbandits.core.aggregate.tree_sums import TreeSums
 
 __all__ = [
@@ -45,7 +44,6 @@ __all__ = [
     "RunningSums",
     "Sizes",
     "StagedMixing",
-    "TrackedMeans",
     "TreeSums",
     "whole",
 ]

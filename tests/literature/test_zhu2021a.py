@@ -14,14 +14,13 @@ from coopbandits.core import (
     CooperativeAgent,
     IndependentUCB,
     InputError,
-    TrackedMeans,
     combine,
 )
-from coopbandits.core.aggregate.tracked_means import TrackedMeansMachine
-from coopbandits.literature import DecKLUCB, DecUCB
+from coopbandits.literature import DecKLUCB, DecUCB, TrackedMeans
+from coopbandits.literature.zhu2021a import TrackedMeansMachine
 
-from ..fields import Fields
-from ..fleet import (
+from ..core.fields import Fields
+from ..core.fleet import (
     GRAPHS,
     drive,
     exchange,
