@@ -280,7 +280,7 @@ class Private(Source):
         if self.is_noisy and len(view.secret) != SECRET_BYTES:
             raise InputError(
                 f"secret of agent {view.agent_id} has {len(view.secret)} bytes; private needs "
-                f"{SECRET_BYTES} random bytes that nobody else knows: fill in LocalView.secret"
+                f"{SECRET_BYTES} random bytes of its own; set LocalView.secret"
             )
         s.me.scale = self.scale
         if self.is_noisy:

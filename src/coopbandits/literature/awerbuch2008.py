@@ -5,7 +5,7 @@ of Computer and System Sciences 2008.
 
 **Model.** N users choose among K resources in every round and see the reward of their own choice.
 Rewards may change adversarially. Honest users form G groups; users of one group value resources in
-the same way. The others are Byzantine: they report whatever they like. Nobody knows who belongs to
+the same way. The others are Byzantine: they report whatever they like. No user knows who belongs to
 which group or who is honest. Regret is that of honest users against the best fixed resource of
 their group.
 

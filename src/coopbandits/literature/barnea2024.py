@@ -1,4 +1,4 @@
-"""Coop-SE: everybody's totals, and elimination on them.
+"""Coop-SE: all agents' totals, and elimination on them.
 
 Barnea, Lancewicki and Mansour, "Individual regret in cooperative stochastic multi-armed bandits",
 2024.

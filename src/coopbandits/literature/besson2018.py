@@ -99,7 +99,7 @@ class Player(ABC):
 
     @abstractmethod
     def react(self, arm: int, collided: bool, before: list[float]) -> None:
-        """Take note of a collision, or of none; `before` are the indices before this round."""
+        """React to a collision, or to none; `before` are the indices before this round."""
 
     def observe(self, arm: int, sensed: float, collided: bool) -> None:
         before = self.indices
@@ -331,7 +331,7 @@ class Colliding(Model):
 
 @dataclass(frozen=True)
 class RhoRandModel(Colliding):
-    """Players that collide: ranks, drawn anew after a collision (Anandkumar et al. 2011)."""
+    """Players that collide: ranks, drawn again after a collision (Anandkumar et al. 2011)."""
 
     kind = RhoRand
     name: ClassVar[str] = "rho-rand"

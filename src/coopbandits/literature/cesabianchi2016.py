@@ -6,7 +6,7 @@ Cesa-Bianchi, Gentile, Mansour and Minora, "Delay and cooperation in nonstochast
 Rewards need not come from any distribution; all agents meet the same ones in a round. A message is
 a list of items (agent, round, arm, loss, K probabilities), passed on up to d hops. What was played
 in round t − d within d hops is known to all there when round t ends, and counts then: an arm's loss
-by the probability that somebody would have played it.
+by the probability that some agent would have played it.
 
 An item is added up as it is heard, in a table with a row for each of the last d + 1 rounds; it is
 kept as it is only as long as it is passed on.
@@ -59,7 +59,7 @@ class Exp3Coop(Policy):
     r"""Exp3-Coop (Cesa-Bianchi, Gentile, Mansour, Minora 2016).
 
     Draws an arm with probability :math:`p_k \propto w_k`, and multiplies every :math:`w_k` by
-    :math:`\exp(-η\,\ell_k B_k/q_k)`, :math:`B_k` whether somebody within d hops played the arm d
+    :math:`\exp(-η\,\ell_k B_k/q_k)`, :math:`B_k` whether some agent within d hops played the arm d
     rounds ago and :math:`q_k = 1 - \prod_j (1 - p_k^j)` the probability of that.
 
     Parameters
@@ -174,7 +174,7 @@ class ReportedLosses(Aggregation):
             "rounds": int,
             "plays": (kept, arms),
             "losses": (kept, arms),
-            "missed": (kept, arms),  # with which probability nobody plays an arm
+            "missed": (kept, arms),  # the probability that no agent plays an arm
             "heard": whole(kept),  # of how many agents
             "seen": whole(kept, flag_values(sizes.agents)),  # and of which, as bits
             "news": (others + MOST_PULLS if self.hop_limit else 0, HEADER + arms),
@@ -294,7 +294,7 @@ def count_losses(s: Any, place: int) -> None:
 
 
 def rate_of(s: Any, agents: int) -> float:
-    """Return η in this round, where so many agents were heard of."""
+    """Return η in this round, `agents` agents having been heard of."""
     if s.me.eta > 0.0:
         return float(s.me.eta)
     arms, kept = s.logits.size, s.heard.size

@@ -52,7 +52,7 @@ MOST_PULLS = 10**10
 
 @dataclass(frozen=True)
 class BestArm(Traffic):
-    """What became of some runs; everybody tells everybody else.
+    """Outcome of some runs; in an exchange all players tell all others.
 
     Attributes
     ----------
@@ -194,7 +194,7 @@ def _require_one_best(chances: Floats, tolerance: float) -> None:
 
 
 def _require_time(chances: Floats, players: int, delta: float, tolerance: float) -> None:
-    """Refuse arms so close that the round in which they can be told apart would take too long."""
+    """Reject arms so close that the round that tells them apart would take too long."""
     first, second = np.sort(chances)[-1:-3:-1].tolist()
     exchange, width, pulls = 0, 1.0, 0
     while width > first - second and width >= tolerance / 2.0 and pulls <= MOST_PULLS:

@@ -7,7 +7,7 @@ multiarmed bandits", IEEE Transactions on Information Theory 2014.
 with probability :math:`\mu_{ik}`. Players on the same arm collide, so what can be earned is a
 *matching*, a different arm for every player. Regret is measured against the matching with the
 largest total :math:`\sum_i \mu_{i,k_i}`. Players have no channel of their own to talk on: they
-communicate by the arms that they play, and in a round spent on that nobody earns anything.
+communicate by the arms that they play, and in a round spent on that no player earns anything.
 
 **Distributed bipartite matching** is Bertsekas' auction (1988). Every arm has a price, 0 at first.
 As long as a player has no arm, it bids for the arm with the largest value less price,
@@ -85,7 +85,7 @@ class Matched(Outcome):
     auctions : (run,)
         How often a matching was looked for.
     silent_rounds : (run,)
-        Rounds spent on communication, in which nobody earned anything.
+        Rounds spent on communication, in which no player earned anything.
     """
 
     auctions: Counts

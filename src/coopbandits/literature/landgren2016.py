@@ -100,7 +100,8 @@ class InflatedUCB(Index):
         if self.epsilon_c is not None:
             if self._knowledge not in view.global_knowledge:
                 raise InputError(
-                    f"{self.name} needs {self._knowledge} of agent {view.agent_id}; tell it"
+                    f"{self.name} needs {self._knowledge} of agent {view.agent_id}; set "
+                    "LocalView.global_knowledge"
                 )
             epsilon = view.global_knowledge[self._knowledge]
         return self.bonus_constant * view.sigma**2, epsilon
@@ -214,7 +215,7 @@ class CoopUCB(Policy):
 
     Notes
     -----
-    Knows its row of P, N, and its ε_c, which only somebody who sees the whole graph can compute.
+    Knows its row of P, N, and its ε_c, which takes the whole graph to compute.
     Sends 2K values to each neighbour in every round. Its bound A + B Σ Δ_k, in which A grows as
     Σ_i (1 + ε_c^i)/N · ln(TN), is only proven for a bonus in proportion to sqrt(6 ln(tN)), as
     Martínez-Rubio, Kanade and Rebeschini found; see `coopbandits.theory`.

@@ -63,7 +63,7 @@ class Dice:
 
 
 def read_means(means: Sequence[float]) -> Floats:
-    """Return probabilities of 1, at least two of them, or refuse them."""
+    """Return the means of at least two arms, probabilities of 1, or reject them."""
     found = np.asarray(means, dtype=np.float64)
     if found.ndim != 1 or found.size < 2 or not ((found >= 0.0) & (found <= 1.0)).all():
         raise InputError(f"means are {means}; give at least two numbers from 0 to 1, one per arm")
@@ -116,7 +116,7 @@ def vary(means: Sequence[float], agents: int, spread: float) -> Floats:
 
 
 def require_sizes(**counts: int) -> None:
-    """Refuse numbers of players, rounds and runs that are none."""
+    """Check numbers of players, rounds and runs."""
     for name, value in counts.items():
         require_count(name, value, least=0 if name == "seed" else 1)
 

@@ -80,7 +80,7 @@ class LeaderWordsMachine(FieldMachine):
 
     Notes
     -----
-    A leader that is gone for good leaves everybody with its last word. One that comes back without
+    A leader that is gone for good leaves all others with its last word. One that comes back without
     its memory hears of its own later words, and takes up their stamps.
     """
 
@@ -180,7 +180,7 @@ class LeaderWords(Aggregation):
             s.asked[link] = inbox[link, 3]
             if not is_later(tag, stamp, s.me.tag, s.me.stamp):
                 continue
-            if tag == s.me.own_tag:  # told by who remembers what this agent has forgotten
+            if tag == s.me.own_tag:  # from a neighbour that remembers what this agent has forgotten
                 s.me.stamp = int(stamp) + 1
             else:
                 s.me.tag, s.me.stamp, s.me.best = tag, int(stamp), int(inbox[link, 2])
@@ -229,7 +229,7 @@ def is_later(tag: float, stamp: float, other_tag: float, other_stamp: float) -> 
 
 
 def check_word(message: Vector, num_arms: int, sender: int) -> None:
-    """Refuse a message that no leader's word makes."""
+    """Reject a message that no leader can have sent."""
     tag, stamp, _, wants = message.tolist()
     check_arms(message[2:3], num_arms, f"message from {sender}")
     if not (0.0 < tag < 1.0 and stamp >= 0.0 and stamp == math.floor(stamp) and wants in (0, 1)):

@@ -13,7 +13,7 @@ other's actions; agent n sees the global reward with an error of its own,
 ``"ucb"``
     Every agent runs UCB1 on all joint actions and plays its own part of the best one. Without
     errors all agents compute the same, so nothing is lost by not communicating. With errors they
-    drift apart: each credits the reward to a joint action that nobody played.
+    drift apart: each credits the reward to a joint action that was not played.
 ``"joint"`` (DisCo)
     Phases follow from the round alone, so agents stay in step. If fewer than :math:`A\ln t`
     exploration phases were held, one begins: all :math:`K^N` joint actions in a fixed order, once

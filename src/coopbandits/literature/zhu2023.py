@@ -7,7 +7,8 @@ counts until it tells more. Of an arm only those neighbours are heard that have 
 often as the agent itself. The f largest and f smallest of their means are dropped, so that f liars
 move the average of the others and the own mean no further than an honest neighbour could.
 
-Liars are agents of the same kind that tell something else than they know, and believe nobody.
+Liars are agents of the same kind that report something else than they know, and believe no
+neighbour.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class TrimmedMeans(Aggregation):
 
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
-        """Write every arm as so many pulls with the trimmed mean; own pulls are the time."""
+        """Write every arm as pulls with the trimmed mean; own pulls are the time."""
         arms, liars, kappa = s.own.size // 2, s.me.liars, s.me.kappa
         about[TIME] = max(2.0, rows.total(s.own[arms:]))
         rows.copy(totals, s.own)

@@ -75,7 +75,7 @@ def _outside(what: str, proven: str, found: str) -> InputError:
 
 def _check_knowledge(what: str, policy: DDUCB, network: Network) -> None:
     size = network.num_agents
-    if policy.estimates:
+    if policy.finds_out:
         raise InputError(
             f"the {what} is for agents that know N and a bound on λ from the start; these find "
             "them out first; leave num_agents and lambda_bound out"

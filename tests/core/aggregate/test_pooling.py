@@ -221,7 +221,7 @@ def test_what_is_no_spread_is_refused(spread: float) -> None:
 
 
 def test_a_spread_goes_with_plain_sums_alone() -> None:
-    with pytest.raises(cb.InputError, match="tell σ"):
+    with pytest.raises(cb.InputError, match="sigma"):
         cb.FloodTS(sigma="estimate", spread=0.1)
 
 

@@ -114,7 +114,7 @@ def test_estimates_need_a_random_word() -> None:
     assert DDUCB(num_agents="estimate", lambda_bound="estimate").needs == {"random_word"}
     assert DDUCB(num_agents="estimate").needs == {"random_word", "lambda_bound"}
     assert DDUCB(lambda_bound="heuristic").needs == {"random_word", "num_agents"}
-    assert not DDUCB(num_agents=5, lambda_bound=0.5).estimates
+    assert not DDUCB(num_agents=5, lambda_bound=0.5).finds_out
     policy = parse_policy("dducb:num_agents=estimate,lambda_bound=heuristic")
     assert policy == DDUCB(num_agents="estimate", lambda_bound="heuristic")
     assert parse_policy(policy.spelling) == policy

@@ -1,7 +1,7 @@
 """The contract of an aggregation: a spec, and the machine of one agent that it makes.
 
 The **spec** is a frozen value with settings and a spelling. It says what agents must be told, what
-they can stand, and how much they send; everybody else asks it instead of knowing its class. The
+they can stand, and how much they send; callers ask it instead of knowing its class. The
 **machine** is what one agent runs: four methods and its state. Both treat what is added up as
 vectors of registers, whose meaning is known to the statistic alone.
 """
@@ -53,7 +53,7 @@ class Moving(NamedTuple):
     underway : float
         Pulls on their way to neighbours, which have not confirmed them.
     collected : float
-        Pulls in what everybody is told, as this agent knows it.
+        Pulls in what all agents receive, as this agent knows it.
     """
 
     held: float
@@ -80,9 +80,9 @@ class AnyAggregation(Named, ABC):
         Whether estimates tell of pulls; False where they tell an index made for them something
         else, such as a rank of arms.
     exact : bool
-        Whether, once all news has arrived, every agent's estimate is exactly everybody's totals.
+        Whether, once all news has arrived, every agent's estimate is exactly the network's totals.
     checks_claims : bool
-        Whether its machines refuse what cannot have happened. A fleet takes no other.
+        Whether its machines reject what cannot have happened. A fleet requires it.
     grows : bool
         Whether messages grow with the number of agents.
     outlives : bool
@@ -116,7 +116,7 @@ class AnyAggregation(Named, ABC):
     def uncertified(self) -> str:
         """Why `Estimate.certain` is None, as a clause that follows its spelling; "" if it is not.
 
-        A window needs no reason of its own: whoever `forgets` makes no claims.
+        A window needs no reason of its own: an aggregation that `forgets` makes no claims.
         """
         return "does not certify distinct pulls"
 
@@ -147,7 +147,7 @@ class AnyAggregation(Named, ABC):
         return None
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return how many values its messages have among up to so many agents."""
+        """Return how many values its messages have among up to `max_agents` agents."""
         del max_agents
         return MessageSize(registers.size, registers.size)
 
@@ -160,10 +160,10 @@ class Machine(Stateful, ABC):
     registers : Registers
         What is added up.
     registered : mapping of str to (int, int)
-        Fields that hold registers in their rows, with so many other values before and behind them;
+        Fields that hold registers in their rows, and how many other values are before and behind;
         with none, an agent keeps the arms that it began with.
     counted : mapping of str to int
-        Those that hold pulls by arm, with so many other values behind them.
+        Those that hold pulls by arm, and how many other values are behind them.
     """
 
     registers: Registers
@@ -199,7 +199,7 @@ class Machine(Stateful, ABC):
     def reopened(self, word: int) -> None:
         """Take note that the state was read from a disk, and may be older than what was sent.
 
-        `word` is random, and another one every time. Nothing of before arrives from now on.
+        `word` is random, and another one every time. No earlier message arrives from now on.
         """
         del word  # most tell totals, which are the newer the larger they are
 
@@ -213,7 +213,7 @@ class Machine(Stateful, ABC):
     def share(self) -> Share:
         """Return this agent's share of all that was observed.
 
-        Shares of all agents, after the same number of rounds, add up to everybody's rewards and
+        Shares of all agents, after the same number of rounds, add up to the network's rewards and
         pulls: nothing is lost, and nothing counts twice.
         """
         raise InputError(f"{type(self).__name__} does not tell its share of what was observed")
@@ -231,7 +231,7 @@ class Machine(Stateful, ABC):
         return None
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse a message that tells of what cannot have happened; its form is checked later."""
+        """Reject a message of what cannot have happened; its form is checked later."""
         del message, claims, now
         raise InputError(f"{type(self).__name__} does not check what neighbours claim")
 
@@ -247,8 +247,8 @@ class Machine(Stateful, ABC):
         """
         if not self.links:
             raise InputError(
-                f"{type(self).__name__} cannot go on with other neighbours, {list(own)} instead of "
-                f"{list(neighbors)}; start afresh, all agents together"
+                f"{type(self).__name__} cannot continue with other neighbours, {list(own)} "
+                f"instead of {list(neighbors)}; start afresh, all agents together"
             )
         fresh, places = self.export_state(), {j: at for at, j in enumerate(neighbors)}
         rows = {
@@ -264,8 +264,8 @@ class Machine(Stateful, ABC):
         """Return the state of an agent with other arms for this one: arm k there is `places[k]`."""
         if not self.registered:
             raise InputError(
-                f"{type(self).__name__} cannot go on with other arms; give the bandit a policy on "
-                "flooded-totals, tree-sums or ledger-sums"
+                f"{type(self).__name__} cannot continue with other arms; give the bandit a "
+                "policy on flooded-totals, tree-sums or ledger-sums"
             )
         here, found = self.registers, dict(state)
         filled = {name for name, rows in state.items() if rows}  # no neighbours, no rows about them
@@ -299,7 +299,7 @@ def forgets(spec: Named) -> bool:
 
 
 def means_alone(name: str, asked: Statistic) -> Statistic:
-    """Return sums per arm; refuse anything else for an aggregation of which only means travel."""
+    """Return sums per arm; reject anything else for an aggregation of which only means travel."""
     if asked != ArmSums():
         raise InputError(
             f"{name} averages the means of arms, and carries no {asked.spelling}; take an index on "
@@ -309,9 +309,9 @@ def means_alone(name: str, asked: Statistic) -> Statistic:
 
 
 def told_agents(view: LocalView, who: str) -> int:
-    """Return N, or say that it was not told."""
+    """Return N, or raise where the view does not have it."""
     if view.num_agents is None:
-        raise InputError(f"{who} needs the number of agents; tell it")
+        raise InputError(f"{who} needs the number of agents; set LocalView.num_agents")
     return view.num_agents
 
 

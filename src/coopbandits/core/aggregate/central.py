@@ -45,16 +45,13 @@ class CentralAggregation(Named, ABC):
 
     @property
     def takes_context(self) -> bool:
-        """Yes."""
         return True
 
     @property
     def forgets(self) -> bool:
-        """Whether older pulls count less, or no longer."""
         return forgets(self)
 
     def carried(self, asked: Statistic) -> Statistic:
-        """Return what an index asks for."""
         return asked
 
     def memory(self, index: Index) -> Aggregation | None:
@@ -87,7 +84,6 @@ class PooledTotals(Silent):
         return self.window is not None
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return totals, and rings of them: of late rounds, and of those of a window."""
         width = sizes.width
         return {
             "totals": width,
@@ -98,14 +94,12 @@ class PooledTotals(Silent):
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
-        """Multiply all totals."""
         rows.multiply(s.totals, factors)
         for late in range(s.history.shape[0]):
             rows.multiply(s.history[late], factors)
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
-        """End a round."""
         if s.history.shape[0] > 0:
             rows.copy(s.history[s.me.oldest_round], s.totals)
             s.me.oldest_round = (s.me.oldest_round + 1) % s.history.shape[0]
@@ -116,7 +110,6 @@ class PooledTotals(Silent):
 
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
-        """Write what is seen."""
         write_visible(s, totals)
         rows.copy(certain, totals)
 
@@ -169,18 +162,15 @@ class CentralTotals(CentralAggregation):
     uncertified: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        """Check delay, discount and window."""
         if self.delay is not None:
             require_count("delay", self.delay, least=0)
         check_forgetting(self.discount, self.window)
 
     def memory(self, index: Index) -> Aggregation:
-        """Return totals, with those of late rounds and of a window."""
         del index
         return PooledTotals(self.delay, self.discount, self.window)
 
     def make(self, index: Index, registers: Registers, sigma: float) -> Controller:
-        """Return a controller that plays an index on what it sees."""
         delay = -1 if self.delay is None else self.delay
         return Controller(index, registers.decaying(self.discount), sigma, delay, self.window)
 
@@ -207,7 +197,6 @@ class Controller:
 
     @property
     def totals(self) -> Vector:
-        """All that was observed."""
         return cast("Vector", self.machine.state.totals)
 
     @property
@@ -229,11 +218,9 @@ class Controller:
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
     def estimate(self) -> Estimate:
-        """Return what is seen now of everybody's totals."""
         return self.machine.estimate()
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
-        """Take in one reward."""
         self.machine.observe(arm, reward, context)
 
     def turn(self, agent: int) -> None:
@@ -268,7 +255,6 @@ class ServingController(Controller):
         return self.registers.zeros()[:0]
 
     def turn(self, agent: int) -> None:
-        """Let an agent choose and observe next."""
         if agent >= self.agents:
             self._make_room(agent + 1)
         self.machine.state.me.agent = agent
@@ -288,13 +274,11 @@ class ServingController(Controller):
     def choose(
         self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
     ) -> int:
-        """Return the arm of the agent whose turn it is, on what it knows."""
         if self.is_new_round:
             self.machine.state.me.word = signed_word(word)
         return super().choose(word, allowed, context)
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
-        """Take in one reward of that agent."""
         self.is_new_round = False
         super().observe(arm, reward, context)
 

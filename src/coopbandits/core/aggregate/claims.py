@@ -1,4 +1,4 @@
-"""How much of a neighbour's word is believed: no more than could have happened.
+"""Plausibility checks on neighbours' messages: reject what cannot have happened.
 
 A neighbour has proved who it is; what it says may still be wrong, by a fault or by intent. Its
 claims are checked before the agent sees them, against what was declared for the whole cluster:
@@ -11,8 +11,8 @@ claims are checked before the agent sees them, against what was declared for the
   rounds a second where that is slower; where agents forget by the time that they are told, their
   clocks are no further ahead than clocks may differ (`ticks`);
 - where an agent's own entries can be followed, their pulls grow no faster than that either, and
-  nobody knows of more own pulls than the agent itself. Only the entries that break a rule are
-  refused: the rest of a message is believed.
+  no peer knows of more own pulls than the agent itself. Only the entries that break a rule are
+  rejected: the rest of a message is believed.
 
 Clocks may differ, and news may be late: `SLACK` seconds are granted, and used up by growth that is
 faster than it should be.
@@ -47,14 +47,14 @@ MAX_NUMBERS = 64
 
 
 class Rejection(NamedTuple):
-    """Why an entry is not believed, and whether that may pass with time."""
+    """The reason to reject an entry, and whether it may pass with time."""
 
     sentence: str
     passes: bool = False
 
 
 class PartlyImpossibleError(InputError):
-    """Some entries of a message are refused.
+    """Some entries of a message are rejected.
 
     Attributes
     ----------
@@ -108,7 +108,6 @@ class Claims:
     """How many entries each author has."""
 
     def most_pulls(self, seconds: float) -> float:
-        """Return how many pulls one agent can have made in some seconds."""
         return self.rate * (max(0.0, seconds) + SLACK)
 
     def most_rounds(self, now: float) -> float:
@@ -120,14 +119,14 @@ class Claims:
         return int(max(0.0, now - self.epoch) // self.tick) if self.tick else 0
 
     def check_clock(self, stamp: float, now: float) -> None:
-        """Refuse the stamp of a message that cannot have been written yet."""
+        """Reject the stamp of a message that cannot have been written yet."""
         if not self.tick:
             self.check_within("a clock", stamp, 0.0, self.most_rounds(now))
         elif not 0.0 <= stamp <= self.ticks(now) + 2 * SKEW:
             raise InputError(self._false_clock(stamp - self.ticks(now)))
 
     def check_near(self, stamp: float, clock: float) -> None:
-        """Refuse the stamp of a message whose sender goes by quite another clock.
+        """Reject the stamp of a message whose sender has quite another clock.
 
         Both ends of a link see the same difference, and so neither hears the other.
         """
@@ -142,21 +141,19 @@ class Claims:
         )
 
     def check_within(self, what: str, value: float, least: float, most: float) -> None:
-        """Refuse a value that is not between two others."""
         if not least <= value <= most:
             raise InputError(
                 f"a claim of {what} of {value:g}; by now it is between {least:g} and {most:g}"
             )
 
     def check_num_agents(self, agents: float) -> None:
-        """Refuse a number of agents that there cannot be."""
         if not 1.0 <= agents <= self.max_agents:
             raise InputError(
                 f"a claim of {agents:g} agents; there is at least 1, and at most {self.max_agents}"
             )
 
     def check_totals(self, registers: Registers, values: Vector, agents: float, now: float) -> None:
-        """Refuse registers (…, size) that the pulls of so many agents cannot have made."""
+        """Reject registers (…, size) that the pulls of `agents` agents cannot have made."""
         most = agents * self.most_pulls(now - self.epoch)
         few = values.size <= FEW and values.ndim == 1
         if few and registers.plain_pulls(values.tolist()) <= min(most, LARGEST):
@@ -180,7 +177,6 @@ class Claims:
                 self._totals[author] = self._totals.get(author, 0.0) + pulls
 
     def forget(self, number: float) -> None:
-        """Drop an entry."""
         pulls = self._pulls.pop(number, None)
         if pulls is not None:
             author = author_of(number)
@@ -193,7 +189,7 @@ class Claims:
     def sift(
         self, registers: Registers, rows: Rows, own: tuple[float, float], now: float
     ) -> list[Rejection | None]:
-        """Return why each of some entries is not believed, None where it is; those are remembered.
+        """Return the reason to reject each entry, None to accept it; those are remembered.
 
         `own` are the number and the pulls of the agent that checks.
         """
@@ -209,7 +205,7 @@ class Claims:
         return rejections
 
     def check_entry(self, told: Told, own: tuple[float, float], now: float) -> Rejection | None:
-        """Return why an entry is not believed whose registers can be; None if it is."""
+        """Return the reason to reject an entry whose registers are possible, or None."""
         number, rounds, pulls = told
         if not is_possible(number, rounds):
             return Rejection(f"a claim about agent {number:g} and {rounds:g} rounds")
@@ -233,11 +229,11 @@ class Claims:
         )
 
     def _weigh(self, number: float, total: float, now: float) -> Rejection | None:
-        """Remember the pulls of an entry, or return why they are not believed."""
+        """Remember the pulls of an entry, or return the reason to reject them."""
         author, known = author_of(number), self._pulls.get(number)
         pulls, when, spare = 0.0, self.epoch, self.rate * SLACK
         if known is None:
-            # Of a new entry, as after a lost memory, nobody knows when its pulls were made.
+            # When the pulls of a new entry were made is unknown, as after a lost memory.
             if rejection := self._stranger(author):
                 return rejection
         elif total <= known:
@@ -259,7 +255,6 @@ class Claims:
         return None
 
     def _stranger(self, author: float) -> Rejection | None:
-        """Return the reason to reject another entry of an author, or None."""
         if author not in self._numbers and len(self._numbers) >= self.max_agents:
             return Rejection(
                 f"a claim that there are {len(self._numbers) + 1} agents; there are at most "

@@ -28,7 +28,6 @@ class RunningConsensusMachine(FieldMachine):
     """An agent that checks what it is sent."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject all but averages."""
         check_vectors(messages, self.registers.size)
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
@@ -45,8 +44,31 @@ class RunningConsensusMachine(FieldMachine):
                 claims.check_clock(float(message[size]), now)
 
 
+class Averages(Aggregation):
+    """Network averages of registers in the field `mixed`, to which own pulls are added."""
+
+    shared: ClassVar[str] = "mixed"
+    checks_claims: ClassVar[bool] = True
+    discount: float
+
+    def __post_init__(self) -> None:
+        check_forgetting(self.discount)
+
+    @staticmethod
+    def age(s: Any, factors: Vector, factor: float) -> None:
+        rows.multiply(s.mixed, factors)
+
+    @staticmethod
+    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
+        rows.multiply(message[: s.mixed.size], factors)
+
+    @staticmethod
+    def observe(s: Any, pull: Vector) -> None:
+        rows.add(s.mixed, pull)
+
+
 @dataclass(frozen=True)
-class RunningConsensus(Aggregation):
+class RunningConsensus(Averages):
     """Network averages as a running consensus; N makes them totals.
 
     Parameters
@@ -64,23 +86,15 @@ class RunningConsensus(Aggregation):
     name: ClassVar[str] = "running-consensus"
     mode: ClassVar[str] = SYNCHRONOUS
     shares: ClassVar[str] = MIXED
-    shared: ClassVar[str] = "mixed"
-    checks_claims: ClassVar[bool] = True
     machine: ClassVar[type[FieldMachine]] = RunningConsensusMachine
     least_time: ClassVar[float] = 1.0
     derived: ClassVar[tuple[str, ...]] = ("moved", "weights", "own_weight", "num_agents")
 
-    def __post_init__(self) -> None:
-        """Check the discount."""
-        check_forgetting(self.discount)
-
     @property
     def needs(self) -> frozenset[str]:
-        """N."""
         return frozenset({"num_agents"})
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return averages, and what they are averaged with."""
         return {
             "mixed": sizes.width,
             "moved": sizes.width,
@@ -90,34 +104,16 @@ class RunningConsensus(Aggregation):
         }
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Note the row of P, and N."""
         s.me.num_agents, s.me.own_weight = told_agents(view, self.name), view.own_weight
         s.weights[:] = [view.neighbor_weights[j] for j in sorted(view.neighbor_weights)]
 
     @staticmethod
-    def age(s: Any, factors: Vector, factor: float) -> None:
-        """Multiply the averages."""
-        rows.multiply(s.mixed, factors)
-
-    @staticmethod
-    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
-        """Multiply a neighbour's averages."""
-        rows.multiply(message[: s.mixed.size], factors)
-
-    @staticmethod
-    def observe(s: Any, pull: Vector) -> None:
-        """Add an own pull to what the next step mixes."""
-        rows.add(s.mixed, pull)
-
-    @staticmethod
     def message(s: Any, out: Vector) -> int:
-        """Write the averages with the pulls of this round."""
         rows.copy(out[: s.mixed.size], s.mixed)
         return int(s.mixed.size)
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
-        """Make one mixing step with whatever arrived."""
         own, size = s.me.own_weight, s.mixed.size
         for link in range(lengths.size):
             if lengths[link] == 0:
@@ -130,6 +126,5 @@ class RunningConsensus(Aggregation):
 
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
-        """Write N times the averages."""
         about[AGENTS] = s.me.num_agents
         rows.set_scaled(totals, s.me.num_agents, s.mixed)

@@ -53,7 +53,7 @@ def author_of(number: float) -> float:
 
 
 def is_possible(number: float, rounds: float) -> bool:
-    """Return whether a fleet can have an entry with such a number, after so many rounds."""
+    """Return whether a fleet can have an entry with this number and these rounds."""
     return AUTHORED <= number < 2 * AUTHORED and number % 1.0 == 0.0 <= rounds < math.inf
 
 
@@ -73,7 +73,7 @@ class Attributed(Protocol):
         """The number of its own entry."""
 
     def rows(self, message: Vector) -> Rows:
-        """Return the entries in a message, or refuse one of another form."""
+        """Return the entries in a message, or reject one of another form."""
 
     def quickly(self, message: Vector) -> list[Told] | None:
         """Return what a message tells of; None if it is long, or to be looked at closely."""
@@ -119,12 +119,11 @@ def newest_of(numbers: Vector, versions: Vector) -> NDArray[np.intp]:
 
 
 def with_rows(message: Vector, rows: Rows) -> Vector:
-    """Return a message with other entries."""
     return np.concatenate([message[:HEADER], rows.ravel()])
 
 
 def told_in(message: Vector, machine: Attributed) -> list[Told]:
-    """Return what a message tells of, or refuse one of another form."""
+    """Return what a message tells of, or reject one of another form."""
     told = machine.quickly(message)
     if told is None:
         rows = machine.rows(message)
@@ -134,14 +133,13 @@ def told_in(message: Vector, machine: Attributed) -> list[Told]:
 
 
 def order(what: float, number: float, registers: Vector) -> Vector:
-    """Return a row that is an order."""
     return np.concatenate([[number, what], registers])
 
 
 def check_entries(
     agents: Vector, told_rounds: Vector, source: str, *, orders: bool = False
 ) -> bool:
-    """Refuse all but entries of agents, with rounds and without a negative number of either.
+    """Check that entries have numbers of agents and of rounds, neither of them negative.
 
     `orders` allows those too. Return whether there are any.
     """

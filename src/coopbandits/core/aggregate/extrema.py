@@ -7,11 +7,11 @@ of N unit exponentials is exponential with rate N, so the L minima m of a networ
 
 A minimum is the same however often and in whatever order things arrive, so loss is only delay.
 
-**Generations.** A minimum that nobody drew, or whose agent has left, would be kept for ever. So an
-agent collects anew every `GENERATION` rounds, from its own variates alone. Generations are
-numbered, and whoever hears of a later one goes on to it at once: all take part in it soon after the
-first. Until a generation is `SETTLED` rounds old N̂ is no smaller than the last one's. So a false
-minimum ends with its generation, at most `GENERATION + SETTLED` rounds after the last lie.
+**Generations.** A minimum that no agent drew, or whose agent has left, would be kept for ever. So
+an agent collects again every `GENERATION` rounds, from its own variates alone. Generations are
+numbered, and an agent that hears of a later one joins it at once: all take part in it soon after
+the first. Until a generation is `SETTLED` rounds old N̂ is no smaller than the last one's. So a
+false minimum ends with its generation, at most `GENERATION + SETTLED` rounds after the last lie.
 
 Where minima travel beside other values, a message ends in the sum Σ m, and in the L minima too as
 long as the neighbour has not told the same sum: one value where two neighbours agree. Minima of a
@@ -40,10 +40,10 @@ EXPONENTIALS = 32
 """L; the estimate is within 18 % of N in two of three networks."""
 
 GENERATION = 10_000
-"""Rounds after which minima are collected anew."""
+"""Rounds after which minima are collected again."""
 
 SETTLED = GENERATION // 4
-"""Rounds after which a generation is taken to have reached everybody."""
+"""Rounds after which a generation is taken to have reached all agents."""
 
 IMPOSSIBLE = 1e-12
 """A minimum below this, divided by the number of agents, is a lie: none of a million million
@@ -73,7 +73,7 @@ def count_agents(total: float) -> float:
 
 
 def check_minima(messages: Mapping[int, Vector], start: int, sums: int = 0) -> None:
-    """Refuse minima, the values from `start` on, that are not positive, and strange generations.
+    """Check that minima, the values from `start` on, are positive, and generations whole.
 
     `sums` is 1 where Σ m comes first.
     """
@@ -96,7 +96,6 @@ COUNTING: dict[str, Any] = {
 
 
 def start_counting(s: Any, view: LocalView) -> None:
-    """Draw the variates of an agent that begins."""
     s.born[:] = exponentials(require_word(view))
     s.minima[:] = s.born
     s.me.total, s.me.most_agents = rows.total(s.minima), view.max_agents
@@ -138,7 +137,6 @@ def hear_minima(s: Any, message: Any, at: int, end: int) -> None:
 
 
 def end_count(s: Any) -> None:
-    """End a round of counting."""
     s.me.collecting += 1
     if s.me.collecting == SETTLED:
         s.me.last_count = 0.0
@@ -155,13 +153,12 @@ def collect_again(s: Any, generation: int) -> None:
 
 
 def check_counting(values: State) -> None:
-    """Check that counts in a state are not negative."""
     for name in ("generation", "collecting"):
         require_count(f"state field {name}", values[name], least=0)
 
 
 def check_count(told: Vector, claims: Claims, now: float) -> None:
-    """Reject [m | generation] that nobody can have drawn, or that cannot be yet."""
+    """Reject [m | generation] that no agent can have drawn, or that cannot be yet."""
     if told.size == 0:
         return
     least = IMPOSSIBLE / claims.max_agents

@@ -80,7 +80,6 @@ def tells_all(message: Callable[..., int]) -> bool:
 
 @cache
 def _to_each(message: Callable[..., int], cut: Callable[..., int]) -> Callable[..., int]:
-    """Return the same function for each link."""
 
     def to_each(s: Any, link: int, out: Any) -> int:
         length = message(s, out)
@@ -126,7 +125,6 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(registers: Registers, links: int, num_agents: int | None, room: int = 1) -> Sizes:
-    """Return the sizes of an agent's fields."""
     groups = registers.share(registers.zeros()).counts.size
     of_arms = registers.layout is not None and registers.decay == 1.0
     arms, width = registers.num_arms, registers.size
@@ -150,7 +148,6 @@ class Layout(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of all."""
         return tuple(name for name, _ in self.numbers) + tuple(f.name for f in self.arrays)
 
 
@@ -182,7 +179,7 @@ class Aggregation(AnyAggregation):
         The field that holds an agent's share, where the aggregation has `shares`.
     finds_out : bool
         Whether agents first find out what they are not told. Their fields have room for all agents
-        in simulations, and where an agent cannot go on `estimate` writes what is no number.
+        in simulations, and where an agent cannot continue `estimate` writes NaN.
     stamped : bool
         Whether messages end in a stamp where pulls are discounted, because agents may have come to
         different rounds.
@@ -265,7 +262,7 @@ class Aggregation(AnyAggregation):
     def check_claims(
         self, registers: Registers, message: Vector, claims: Claims, now: float
     ) -> None:
-        """Refuse a message, without its stamp, of what cannot have happened: for fleets."""
+        """Reject a message, without its stamp, of what cannot have happened: for fleets."""
         del registers, message, claims, now
         raise InputError(f"{type(self).__name__} does not check what neighbours claim")
 
@@ -306,15 +303,12 @@ class Aggregation(AnyAggregation):
         return found
 
     def decaying(self, registers: Registers) -> Registers:
-        """Return the registers with the aggregation's own discount."""
         return registers.decaying(getattr(self, "discount", 1.0))
 
     def make(self, view: LocalView, registers: Registers) -> ContextMachine:
-        """Return the machine of one agent."""
         return self.machine(self, view, self.decaying(registers))
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return how many values messages have at most, always."""
         most = self.widest(sizes_of(self.decaying(registers), 1, max_agents), registers)
         return MessageSize(most, most)
 
@@ -347,12 +341,10 @@ class Aggregation(AnyAggregation):
 
     @property
     def takes_context(self) -> bool:
-        """Yes: it looks into no registers."""
         return True
 
 
 def layout_of(owner: str, fields: Mapping[str, Any]) -> Layout:
-    """Return the layout of fields as they are declared."""
     numbers: list[tuple[str, type]] = []
     arrays: list[Field] = []
     for name, kind in fields.items():
@@ -407,11 +399,9 @@ class FieldState(Stateful):
 
     @property
     def owner(self) -> str:
-        """Whose state it is, in sentences."""
         return self.spec.name
 
     def export_state(self) -> State:
-        """Return the fields as plain data."""
         return {name: _plain(self._held(name)) for name in self.fields}
 
     def restore_state(self, state: State) -> None:
@@ -474,7 +464,7 @@ class FieldMachine(FieldState, ContextMachine):
         self._lengths = np.zeros(links, dtype=np.int64)
 
     def make_room(self, room: int) -> None:
-        """Let tables of agents heard of have so many rows; those that are new are 0."""
+        """Give tables of agents heard of `room` rows; new ones are 0."""
         self.sizes = self.sizes._replace(room=room)
         self.layout = self.spec.layout(self.sizes, self.registers.decay)
         grown, held = agent_state(self.layout, len(self.neighbors)), self.state
@@ -483,7 +473,6 @@ class FieldMachine(FieldState, ContextMachine):
         self.state = grown._replace(me=held.me)
 
     def estimate(self) -> Estimate:
-        """Return what the function writes."""
         totals, certain, about = self.registers.zeros(), self.registers.zeros(), UNTOLD.copy()
         self._call("estimate", totals, certain, about)
         if self.is_checked and not (all_finite(totals) and all_finite(about)):
@@ -502,14 +491,12 @@ class FieldMachine(FieldState, ContextMachine):
         return found._replace(certain=self.registers.share(certain))
 
     def observe(self, arm: int, reward: float, context: Vector | None = None) -> None:
-        """Add one own pull."""
         self._pull[:] = 0.0
         self.registers.record(self._pull, arm, reward, context)
         self._call("observe", self._pull)
         self.is_prepared = False
 
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return this round's message to a neighbour, or None for silence."""
         self._prepare()
         length = self._call("message", self.places[neighbor], self._out)
         if not (isinstance(length, int | np.integer) and 0 <= length <= self.most):
@@ -519,7 +506,6 @@ class FieldMachine(FieldState, ContextMachine):
         return self._out[:length].copy() if length > 0 else None
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Take in what arrived, and end the round."""
         if self.stamps:
             check_vectors(messages, *range(2, self.most + 1))
             self.check_messages({j: message[:-1] for j, message in messages.items()})
@@ -545,7 +531,6 @@ class FieldMachine(FieldState, ContextMachine):
         return is_own or type(self.spec).check_claims is not Aggregation.check_claims
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse a message of what cannot have happened, or not yet."""
         if self.stamps and message.size > 0:
             stamp, message = float(message[-1]), message[:-1]
             if self.state.me.ticks:
@@ -555,13 +540,11 @@ class FieldMachine(FieldState, ContextMachine):
         self.spec.check_claims(self.registers, message, claims, now)
 
     def pass_time(self, tick: int) -> None:
-        """Note the time at which the round ends."""
         if not self.spec.takes_time:
             super().pass_time(tick)
         self.state.me.tick = tick
 
     def share(self) -> Share:
-        """Return the agent's share of all that was observed."""
         if not self.spec.shared:
             return super().share()
         return self.registers.share(getattr(self.state, self.spec.shared)[: self.registers.size])
@@ -586,7 +569,6 @@ class FieldMachine(FieldState, ContextMachine):
         return AggregationFailedError(self.agent_id, f"aggregation {self.spec.spelling}: {what}")
 
     def restore_state(self, state: State) -> None:
-        """Continue from an exported state, or change nothing if it does not fit."""
         super().restore_state(state)
         self.is_prepared = False
 

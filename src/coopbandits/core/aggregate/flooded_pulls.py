@@ -56,7 +56,6 @@ class FloodedPullsMachine(FieldMachine):
     """An agent that checks items."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Refuse all but items of agents and arms that exist, and of rounds so far."""
         most, width = self.state.news.shape
         for j, message in messages.items():
             if self.state.plain.size > 0:
@@ -74,7 +73,6 @@ class FloodedPullsMachine(FieldMachine):
         check_keys(items[:, :KEY], self.state.me.agents, oldest, now, source)
 
     def check_state(self, values: State) -> None:
-        """Refuse items that no agent can have heard, and flags that are none."""
         for name in ("num_pulls", "rounds", "num_news"):
             require_count(f"state field {name}", values[name], least=0)
         now, num_news, news = values["rounds"], values["num_news"], values["news"]
@@ -117,7 +115,7 @@ class FloodedPulls(Aggregation):
     pulls, as one agent's without communication.
 
     Nothing is ever counted twice. A lost message is made up for where another path is short enough.
-    What is observed between sending and receiving is told to nobody.
+    What is observed between sending and receiving is never sent.
     """
 
     hop_limit: int = 2
@@ -131,7 +129,6 @@ class FloodedPulls(Aggregation):
     derived: ClassVar[tuple[str, ...]] = ("plain", "arms", "agent", "agents")
 
     def __post_init__(self) -> None:
-        """Refuse a limit that is none."""
         require_count("hop_limit", self.hop_limit)
         require_count("wait", self.wait, least=0)
 
@@ -157,25 +154,21 @@ class FloodedPulls(Aggregation):
         }
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size of all items that may be passed on at once."""
         most, width = self.fields(sizes)["news"]
         return int(most * width)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size for one pull a round, and where everybody is within reach."""
         of_arms = sizes_of(registers, 1, max_agents).of_arms
         item, stamp = KEY + (2 if of_arms else registers.size), int(registers.decay != 1.0)
         when = f"with {max_agents} agents within {self.hop_limit} hops"
         return MessageSize(item + stamp, item * max_agents + stamp, when)
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Note who it is, and how many others and arms there are."""
         s.me.agent, s.me.agents = view.agent_id, told_agents(view, self.name)
         s.me.arms = view.num_arms
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
-        """Multiply the totals, what waits for them, and items to pass on."""
         rows.multiply(s.totals, factors)
         for place in range(s.waiting.shape[0]):
             rows.multiply(s.waiting[place], factors)
@@ -191,7 +184,6 @@ class FloodedPulls(Aggregation):
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Add one own pull, and put it down for the others."""
         rows.add(s.totals, pull)
         s.me.num_pulls += 1
         if s.me.num_news < s.news.shape[0]:
@@ -206,12 +198,11 @@ class FloodedPulls(Aggregation):
 
     @staticmethod
     def message(s: Any, out: Vector) -> int:
-        """Write the items of this round; stay silent if there are none."""
         return write_news(s, out)
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
-        """Add every pull not heard of before, and put down for the next round what may go on."""
+        """Add every pull that is news, and keep for the next round what may travel on."""
         width = s.news.shape[1]
         s.me.num_news = 0
         for link in range(lengths.size):
@@ -270,7 +261,6 @@ def take_in(s: Any, item: Any) -> None:
 
 
 def add_item(s: Any, row: Any, item: Any) -> None:
-    """Add the pull of an item to registers."""
     if s.plain.size > 0:
         add_pull(row, s.me.arms, int(item[KEY]), item[KEY + 1], 1.0)
     else:
@@ -278,7 +268,7 @@ def add_item(s: Any, row: Any, item: Any) -> None:
 
 
 def check_keys(keys: Vector, num_agents: int, oldest: int, now: int, source: str) -> None:
-    """Refuse all but numbers of agents, and of rounds from `oldest` to `now`."""
+    """Check numbers of agents, and of rounds from `oldest` to `now`."""
     legal = (keys >= [0, oldest]) & (keys <= [num_agents - 1, now]) & (keys == np.floor(keys))
     strange = keys[~legal.all(axis=1)]
     if strange.size:

@@ -1,4 +1,4 @@
-"""Flooding of totals: everybody keeps everybody's own totals, and passes on what is newer.
+"""Flooding of totals: every agent keeps all agents' own totals, and passes on what is newer.
 
 Per known agent there is one entry: its number, the rounds behind its totals, and their registers.
 The number of pulls ever only grows, so it is an entry's version, and of two entries the one with
@@ -7,7 +7,7 @@ more pulls wins, for the own entry too: an agent that lost its memory hears of i
 A message to neighbour j is [number of this message | number of the last one heard from j | entries]
 and carries the entries that j is not known to have: those that changed since the last message of
 which j told that it arrived, less those that came from j. Messages are numbered by rounds. As every
-message carries all since the last one acknowledged, whoever got it has all that the sender had: one
+message carries all since the last one acknowledged, its receiver has all that the sender had: one
 number per neighbour is enough, and what is lost is sent again until it is known to have arrived.
 With `lazy` the own entry is news only once it has grown enough (`messages`), and where there is
 neither news nor anything to acknowledge, nothing is sent at all.
@@ -17,7 +17,7 @@ is known is exact. Without faults an entry is as old as its agent is far away, a
 fresher. Memory and messages grow with the number of agents: all registers and 2 values per entry.
 
 **Forgetting.** With a discount γ an entry holds its agent's totals as they counted in the round of
-its last pull, which the rounds behind them tell; whoever reads it lets them age since then
+its last pull, which the rounds behind them tell; the reader lets them age since then
 (`forgetting`). So entries stay as their author told them, growing old is no news, and messages need
 no stamp: the latest round in any entry tells the clock. Counts no longer only grow, so the number
 of pulls ever made travels beside them as the version. With a window of w rounds, what was known w
@@ -122,7 +122,7 @@ it was last taken, and the rounds behind it before this one where there is a win
 MARKS = 5
 
 SHORT = 256
-"""Messages of so many values are read one by one."""
+"""Messages up to this size are read value by value."""
 
 FEW = 4
 """So many entries are taken one by one, in about 10 µs each. Operations on whole tables take 40 µs,
@@ -243,7 +243,6 @@ def open_entry(s: Any, number: float, near: int) -> int:
 
 
 def age_of(s: Any, at: int) -> Any:
-    """Return how old an entry is."""
     return max(0.0, s.me.clock + 1.0 - s.entries[at, 1]) + s.tags[at, DELAY]
 
 
@@ -289,7 +288,7 @@ def begin_round(s: Any) -> None:
 
 
 def end_round(s: Any) -> None:
-    """Move the clock on, and the window, which begins anew where differences say nothing."""
+    """Move the clock on, and the window, which starts again where differences say nothing."""
     if s.me.decay != 1.0:
         move_clock(s)
     if s.past.shape[0] > 0:
@@ -360,7 +359,6 @@ class FloodedTotalsMachine(FieldMachine):
         return found
 
     def outgoing(self, neighbor: int) -> Vector | None:
-        """Return this round's message to a neighbour, or None for silence."""
         s, link = self.state, self.places[neighbor]
         count = find_news(s, link)
         if is_silent(s, link, count):
@@ -370,7 +368,6 @@ class FloodedTotalsMachine(FieldMachine):
         return message
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Carry out orders, then take what is newer."""
         ordered = [j for j, message in messages.items() if self._check(j, message)]
         number, told = self.number, dict[int, Vector]()
         for j, message in messages.items():
@@ -458,7 +455,6 @@ class FloodedTotalsMachine(FieldMachine):
         return others
 
     def _forget(self, number: float) -> None:
-        """Drop an entry."""
         at, s = self._known.get(number), self.state
         if at is None:
             return
@@ -477,9 +473,9 @@ class FloodedTotalsMachine(FieldMachine):
         self.state.me.place = int(numbers.searchsorted(self.number))
 
     def _renumber(self, number: int, told: Vector, rounds: float) -> None:
-        """Leave registers behind as they were told in some round; the rest counts anew.
+        """Leave registers behind as they were sent in some round; the rest counts under `number`.
 
-        What was heard by the memory of before need not be in this one, not even what it has told.
+        This memory need not have what the previous one heard, nor even what that one sent.
         """
         s = self.state
         if number in self._known:
@@ -529,7 +525,7 @@ class FloodedTotalsMachine(FieldMachine):
         return scatter_of(sums, counts, self.state.me.sigma, bounded)
 
     def _check(self, sender: int, message: Vector) -> bool:
-        """Refuse all but a vector of numbers that tell of agents; return if there are orders."""
+        """Check that a message has entries of agents; return whether some are orders."""
         if message is self._read[0]:
             return False  # it was looked at before, and has none
         if message.shape != (HEADER,):
@@ -547,13 +543,11 @@ class FloodedTotalsMachine(FieldMachine):
         return found[: self.state.me.num_entries] if name in self.tables else found
 
     def fit(self, values: State) -> None:
-        """Make room for the entries of a state."""
         if len(values["entries"]) > len(self.state.entries):
             self.make_room(len(values["entries"]))
         self.state.me.num_entries = len(values["entries"])
 
     def restore_state(self, state: State) -> None:
-        """Continue from an exported state, or change nothing if it does not fit."""
         super().restore_state(state)
         if self.state.me.ticks == 0:  # no entry is older than the clock tells
             self.state.tags[:, DELAY] = 0.0
@@ -561,7 +555,6 @@ class FloodedTotalsMachine(FieldMachine):
         self._mark()
 
     def check_state(self, values: State) -> None:
-        """Refuse entries that no agent can have."""
         require_count("state field rounds", values["rounds"], least=0)
         check_ring(values, getattr(self.spec, "window", None))
         agents, rounds = values["entries"][:, 0], values["entries"][:, 1]
@@ -576,7 +569,6 @@ class FloodedTotalsMachine(FieldMachine):
     # What a fleet asks: see `Attributed`
 
     def rows(self, message: Vector) -> Rows:
-        """Return the entries in a message, or refuse one of another form."""
         self._check_form(message, "a message")
         return message[HEADER:].reshape(-1, self.state.entries.shape[1])
 
@@ -603,7 +595,7 @@ class FloodedTotalsMachine(FieldMachine):
         for at in range(HEADER, len(values), width):
             number, rounds = values[at], values[at + 1]
             pulls = plain_pulls(values[at + HEADER : at + width])
-            # What is not a number is refused here too.
+            # NaN fails this test, too.
             if not (pulls + rounds < math.inf and rounds >= 0.0 <= number and number % 1.0 == 0.0):
                 return None
             found.append((number, rounds, pulls))
@@ -618,7 +610,6 @@ class FloodedTotalsMachine(FieldMachine):
             )
 
     def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
-        """Return a message about other arms as one about these."""
         width = HEADER + theirs.size
         if message.size < HEADER or (message.size - HEADER) % width:
             return message  # of no such form, which is told when it is read
@@ -633,7 +624,6 @@ class FloodedTotalsMachine(FieldMachine):
         return found
 
     def entry(self, number: float) -> Vector | None:
-        """Return the entry at hand."""
         at = self._known.get(number)
         return None if at is None else self.state.entries[at].copy()
 
@@ -642,7 +632,6 @@ class FloodedTotalsMachine(FieldMachine):
         return dict(zip(self.entries[:, 0].tolist(), self.versions(self.entries), strict=True))
 
     def heard_from(self, neighbor: int) -> int:
-        """Return the number of a neighbour's last message."""
         return as_count(self.state.heard[self.places[neighbor]])
 
     def arrived_at(self, neighbor: int) -> int:
@@ -664,7 +653,7 @@ class FloodedTotalsMachine(FieldMachine):
         self.state.tags[places, CHANGED] = self.state.me.rounds + 2.0
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse entries of more pulls than their agents can have made; the rest is believed."""
+        """Reject entries of more pulls than their agents can have made; the rest is believed."""
         width = self.state.entries.shape[1]
         if message.size <= HEADER or message.size % width != HEADER % width:
             return  # its form is checked when the round ends
@@ -727,7 +716,6 @@ class FloodedTotals(Aggregation):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Refuse what does not forget in one way, no such share, and no spread."""
         check_forgetting(self.discount, self.window)
         require_lazy(self.lazy, self.forgets)
         require_spread(self, self.spread)
@@ -743,14 +731,12 @@ class FloodedTotals(Aggregation):
 
     @property
     def uncertified(self) -> str:
-        """Why no pulls are certified."""
         if self.spread is not None:
             return "counts the pulls of others in parts"
         # A pull is told once later ones have made the totals grow: its reward has a say in that.
         return "lets rewards decide which pulls are told" if self.lazy else ""
 
     def carried(self, asked: Statistic) -> Statistic:
-        """Return sums of sites where their spread is estimated."""
         return carried(self.spread, asked)
 
     def decaying(self, registers: Registers) -> Registers:
@@ -802,12 +788,10 @@ class FloodedTotals(Aggregation):
         return super().functions(1.0, **instead)
 
     def begin(self, s: Any, view: LocalView, registers: Registers) -> None:
-        """Begin, unless totals that are to be told lazily shrink."""
         require_lazy(self.lazy, registers.decay != 1.0)
         super().begin(s, view, registers)
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Begin with an entry of the agent itself."""
         s.me.number, s.me.num_entries, s.me.num_agents = view.agent_id, 1, 1
         s.me.common, s.ends[:] = int(view.common_round), sorted(view.neighbor_weights)
         s.entries[0, 0] = s.marks[0, NUMBER] = view.agent_id
@@ -821,19 +805,14 @@ class FloodedTotals(Aggregation):
             s.me.spread = ESTIMATED if self.spread == ESTIMATE else float(self.spread)
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size with news of everybody."""
         return HEADER + sizes.room * (HEADER + sizes.width)
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size without news, and with news of everybody."""
         when = f"with news of {max_agents} agents in every round"
         size = self.decaying(registers).size
         return MessageSize(HEADER, HEADER + max_agents * (HEADER + size), when)
 
-    @staticmethod
-    def observe(s: Any, pull: Vector) -> None:
-        """Add an own pull to the own entry."""
-        add_own(s, pull)
+    observe = staticmethod(add_own)
 
     @staticmethod
     def message(s: Any, link: int, out: Vector) -> int:

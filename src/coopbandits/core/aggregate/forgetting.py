@@ -4,7 +4,7 @@ With a discount γ a pull counts 1 until its round ends, γ in the next round, t
 from when it was made, not from when it was heard of. What comes late is old, never fresh. Messages
 carry a stamp, the sender's clock when it wrote them, by which the receiver lets them age. The clock
 is the number of rounds ended where all agents count rounds together. Where they do not, an agent
-moves its clock on to the latest that it hears of, so that everybody forgets at the same pace; and
+moves its clock on to the latest that it hears of, so that all forget at the same pace; and
 where rounds have no length, as in a fleet, it is told the time.
 
 With a window of w rounds, what an agent knew w rounds ago is subtracted from what it knows now.
@@ -19,9 +19,9 @@ the fastest clock around, but by none more than s beyond its own time:
 
 So all agents with honest clocks soon have one clock. A stamp later than w + 2s is not believed
 (`Claims.check_clock`). What an honest agent tells is at most s beyond its own time, and that at
-most s beyond anybody's: no liar makes honest agents refuse each other. What is stamped later than c
-counts as made now. All that a false clock can do to others is to let them forget an eighth of a
-half-life too early, once.
+most s beyond that of any honest agent: no liar makes honest agents reject each other. What is
+stamped later than c counts as made now. All that a false clock can do to others is to let them
+forget an eighth of a half-life too early, once.
 
 An agent's own time may be set, too. Where it is set forward, what it knows ages by as much. Where
 it is set back by up to s, its clock stands still until it is right; by more, and the clock follows,
@@ -67,7 +67,7 @@ def fading_fields(width: int) -> dict[str, Any]:
 
 
 def check_forgetting(discount: Any, window: Any = None) -> None:
-    """Refuse a discount outside (0, 1], a window of no rounds, and both at once."""
+    """Check a discount in (0, 1], or a window of at least one round, but not both."""
     accepted = "a number above 0 and at most 1, which forgets nothing"
     require_number("discount", discount, accepted, 0.0, math.nextafter(1.0, 2.0))
     if window is not None:
@@ -79,7 +79,7 @@ def check_forgetting(discount: Any, window: Any = None) -> None:
 
 
 def decayed_rounds(decay: float, rounds: Any) -> Any:
-    """Return 1 + γ + … + γ^(rounds − 1): how much so many rounds count, the last one 1."""
+    """Return 1 + γ + … + γ^(rounds − 1): the weight of that many rounds, 1 for the last one."""
     if decay == 1.0:
         return rounds
     return np.expm1(rounds * math.log(decay)) / (decay - 1.0)
@@ -92,7 +92,7 @@ def age_rows(registers: Registers, rows: NDArray[np.float64], rounds: int) -> No
 
 
 def set_factors(s: Any, rounds: int) -> float:
-    """Write what registers are multiplied by as so many rounds pass; return what fades is."""
+    """Write the factors of registers over some rounds; return that of a register that fades."""
     factor = float(s.me.decay ** float(rounds))
     for w in range(s.factors.size):
         s.factors[w] = factor if s.fades[w] > 0.0 else 1.0
@@ -184,7 +184,7 @@ def has_fewer(s: Any, now: Any, before: Any) -> bool:
 
 
 def check_ring(values: State, window: int | None) -> None:
-    """Check that a state's ring of totals is one of a window of so many rounds."""
+    """Check that a state's ring of totals fits the window."""
     if window is not None and not (1 <= values["kept"] <= window + 1 > values["oldest"] >= 0):
         raise InputError(
             f"state fields kept and oldest are {values['kept']} and {values['oldest']}; a window "

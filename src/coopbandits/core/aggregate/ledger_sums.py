@@ -5,7 +5,7 @@ longer connects. Here the pulls themselves move: as mass, which is handed on fro
 neighbour towards the root, none of it lost and none taken twice (`moving_mass`).
 
 **The ledger** D is what roots have collected: D = b + c, b the ledger that the root found when it
-began, c all mass that reached it since. D travels to everybody, newest first: of two the one with
+began, c all mass that reached it since. D travels to all agents, newest first: of two the one with
 more pulls is kept. It outlives its root. A root collects only after 64 rounds, so that of those who
 take themselves for roots while a tree is being grown hardly any begins; until then it holds, and
 hands on if it steps down. Who steps down after it has collected forgets b and c: D has both.
@@ -61,7 +61,7 @@ tells its *level*, 0 until all neighbours have given the right answer, and then 
 least of those of its recovering neighbours. At level n all recovering within n - 1 links have got
 right answers only. At `LEVELS`, or at once where no neighbour is recovering, recovery is over. An
 agent that resets acknowledges nothing, so its recovering neighbours reset as well, and theirs.
-Where all answers in reach are right the openings are a consistent cut: nobody knows of anything
+Where all answers in reach are right the openings are a consistent cut: no agent knows of anything
 that happened after it, and playing on from there is as if it had not.
 
 This takes for granted that over a new link nothing arrives from before (frames carry the sender's
@@ -139,7 +139,7 @@ YOUNG = 64
 """Rounds for which a root holds what reaches it instead of collecting it."""
 
 MOST = 1.6
-"""A count of agents is believed up to so many times what minima say."""
+"""A count of agents is believed up to this multiple of what minima say."""
 
 LINEAGE_BITS = 48
 
@@ -363,7 +363,7 @@ class LedgerSumsMachine(TreeSumsMachine):
         """Reject what cannot have been handed on, and a tree that cannot be.
 
         A ledger that cannot be is left out, and the rest of its message believed: otherwise one lie
-        in the ledger of an honest root would keep everybody from listening to anybody.
+        in the ledger of an honest root would keep all agents from listening to each other.
         """
         if message.size < self.start:
             return  # its form is checked when the round ends
@@ -512,12 +512,10 @@ class LedgerSums(Aggregation):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check the discount."""
         check_forgetting(self.discount)
 
     @property
     def needs(self) -> frozenset[str]:
-        """A random word."""
         return frozenset({"random_word"})
 
     def decaying(self, registers: Registers) -> Registers:
@@ -526,7 +524,6 @@ class LedgerSums(Aggregation):
         return found if found.decay == 1.0 else VersionedRegisters(found)
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return mass that moves, and the ledger."""
         width = sizes.width + 2
         return {
             **moving_fields(sizes),
@@ -540,15 +537,12 @@ class LedgerSums(Aggregation):
         }
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Begin with an empty ledger."""
         start_moving(s, view)
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size of all that a message may have."""
         return (FRONT + 1) * (sizes.width + 2) + HEADER + CONTROL + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size without and with the minima by which agents are counted."""
         del max_agents
         found = self.decaying(registers)
         usual = (FRONT + 1) * (found.size + 2) + HEADER + CONTROL + (found.decay != 1.0)
@@ -556,7 +550,6 @@ class LedgerSums(Aggregation):
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
-        """Let all mass age, and the sums of the tree."""
         age_moving(s, factors, factor)
         age_mass(s.ledger, factors, factor)
         age_mass(s.meanwhile, factors, factor)
@@ -566,7 +559,6 @@ class LedgerSums(Aggregation):
 
     @staticmethod
     def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
-        """Let mass and the payload in a message age."""
         width, start = s.own.size, start_of_sums(s)
         age_mass(message[:width], factors, factor)
         age_mass(message[width : 2 * width], factors, factor)

@@ -25,7 +25,6 @@ class LocalSumsMachine(FieldMachine):
     """An agent that hears nothing."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject all messages."""
         if messages:
             raise InputError(
                 f"messages arrived from {list(messages)}, but this policy does not communicate; "
@@ -33,20 +32,17 @@ class LocalSumsMachine(FieldMachine):
             )
 
     def check_state(self, values: State) -> None:
-        """Check the ring of totals against the window."""
         check_ring(values, getattr(self.spec, "window", None))
 
 
 class Silent(Aggregation):
-    """Totals of pulls that nobody is told of, and perhaps a window of them."""
+    """Totals of pulls that are never sent, and perhaps a window of them."""
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Begin a window before the first round."""
         del view
         s.me.kept = 1
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return 0: nothing is sent."""
         del sizes
         return 0
 
@@ -56,12 +52,10 @@ class Silent(Aggregation):
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Add a pull."""
         rows.add(s.totals, pull)
 
     @staticmethod
     def message(s: Any, out: Vector) -> int:
-        """Stay silent."""
         return 0
 
 
@@ -86,21 +80,17 @@ class LocalSums(Silent):
     certifies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Check that there is one way to forget, at most."""
         check_forgetting(self.discount, self.window)
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return own totals, and those of the rounds of a window."""
         return {"totals": sizes.width, **window_fields(self.window, sizes.width)}
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
-        """Multiply the own totals."""
         rows.multiply(s.totals, factors)
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
-        """End the round."""
         if s.past.shape[0] > 0:
             keep_totals(s, s.totals)
 

@@ -34,18 +34,8 @@ FEW = 64
 """Below this size Python's sum beats a numpy call."""
 
 
-def check_messages(messages: Mapping[int, Vector], expected: list[int], size: int) -> None:
-    """Refuse all but one finite vector of this size from each of the expected neighbours."""
-    if sorted(messages) != expected:
-        raise InputError(
-            f"messages arrived from {list(messages)}, but this round needs exactly one from each "
-            f"of {expected}; deliver those"
-        )
-    check_vectors(messages, size)
-
-
 def check_vectors(messages: Mapping[int, Vector], *sizes: int) -> None:
-    """Refuse all but finite vectors of one of these sizes, from whomever they arrived."""
+    """Check that all messages are finite vectors of one of these sizes."""
     shapes = [(size,) for size in sizes]
     for neighbor, message in messages.items():
         if np.shape(message) not in shapes:
@@ -58,7 +48,7 @@ def check_vectors(messages: Mapping[int, Vector], *sizes: int) -> None:
 
 
 def check_means(messages: Mapping[int, Vector], registers: Registers) -> None:
-    """Refuse all but finite vectors of means, in the place of sums, and counts of at least 0."""
+    """Check that all messages are finite means, in the place of sums, and counts of at least 0."""
     check_vectors(messages, registers.size)
     for neighbor, message in messages.items():
         least = registers.share(message).counts.min()
@@ -91,14 +81,14 @@ def write_news(s: Any, out: Vector) -> int:
 
 
 def read_items(message: Vector, width: int, num_arms: int, sender: int) -> Vector:
-    """Return a message as rows of `width` values that end in (arm, reward), or refuse it."""
+    """Return a message as rows of `width` values that end in (arm, reward), or reject it."""
     items = read_rows(message, width, sender)
     check_arms(items[:, -2], num_arms, f"message from {sender}")
     return items
 
 
 def read_rows(message: Vector, width: int, sender: int) -> Vector:
-    """Return a message as rows of `width` values, or refuse it."""
+    """Return a message as rows of `width` values, or reject it."""
     if np.ndim(message) != 1 or np.size(message) % width:
         raise InputError(
             f"message from {sender} has shape {np.shape(message)}; "
@@ -110,7 +100,6 @@ def read_rows(message: Vector, width: int, sender: int) -> Vector:
 
 
 def check_arms(arms: Vector, num_arms: int, source: str) -> None:
-    """Refuse all but arms that exist."""
     strange = arms[(arms < 0) | (arms >= num_arms) | (arms != np.floor(arms))]
     if strange.size:
         raise InputError(
@@ -123,17 +112,14 @@ BITS = 52
 
 
 def flag_values(flags: int) -> int:
-    """Return how many values hold so many flags."""
     return -(-flags // BITS)
 
 
 def is_set(row: Any, flag: int) -> bool:
-    """Return whether a row of whole numbers has a flag."""
     return bool((row[flag // BITS] >> (flag % BITS)) & 1 == 1)
 
 
 def set_flag(row: Any, flag: int) -> None:
-    """Give a row of whole numbers a flag."""
     row[flag // BITS] |= 1 << (flag % BITS)
 
 
@@ -150,7 +136,6 @@ def write_flags(flags: Any, out: Any) -> int:
 
 
 def has_flag(values: Any, flag: int) -> bool:
-    """Return whether values of a message hold a flag."""
     return bool(math.floor(values[flag // BITS] / 2.0 ** (flag % BITS)) % 2 == 1)
 
 

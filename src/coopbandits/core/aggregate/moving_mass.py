@@ -14,16 +14,16 @@ late, up to 100. Where messages take no time that is 0, unless nearly all are lo
 newest beat counts, less g, then the distance. If there is none, the agent keeps H.
 
 **Lost memories.** Messages are numbered by rounds, modulo `LAP`, and a number's fraction, the mark,
-tells one memory of a link from another: it is drawn when the other end is first heard. Nobody is
-handed anything before it has acknowledged a number with that mark, and who sees a new mark takes
+tells one memory of a link from another: it is drawn when the other end is first heard. No neighbour
+is handed anything before it has acknowledged a number with that mark, and who sees a new mark takes
 S_j for Q_j and adds nothing. So an agent that forgets loses what it held and what was on its way to
 it, and nothing is taken twice. An agent whose state was read back from a disk, and may be older
 than what it has told, asks its neighbours first (*Recovery* in `ledger_sums`). If it is older, the
 agent drops what it held, which it may have handed on since, and starts all links again.
 
 **Neighbours that go** are not forgotten at once: S_j, Q_j, mark and number of the last 16 are kept,
-so that a link that comes back goes on as if it had been silent. Otherwise what was on its way would
-be lost with every link that breaks for a moment, and nobody could vouch for an agent that was
+so that a link that comes back resumes as if it had been silent. Otherwise what was on its way would
+be lost with every link that breaks for a moment, and no neighbour could vouch for an agent that was
 started again.
 
 Here is what agents do with mass; what a root does with it is told in `ledger_sums`.
@@ -77,7 +77,7 @@ UNKNOWN = 2.0**31
 """The earliest of no answers."""
 
 LAP = 2.0**31
-"""Messages are numbered by rounds, and from 0 again after so many, so that a number of 53 bits has
+"""Messages are numbered by rounds, and from 0 again after each lap, so that a number of 53 bits has
 room for a fraction of 21. Of two numbers the one is later that is ahead by less than half a lap."""
 
 RECOVERED = -1
@@ -91,7 +91,6 @@ NUMBER_OF_PULLS = 3
 
 
 def moving_fields(sizes: Sizes) -> dict[str, Any]:
-    """Return the fields of an agent that hands on mass along a tree."""
     links, width = sizes.links, sizes.width + 2
     return {
         **summing_fields(sizes),
@@ -176,7 +175,6 @@ def write_numbers(s: Any, link: int, out: Any, at: int) -> None:
 
 
 def fraction(number: float) -> float:
-    """Return the mark in a number."""
     return number - math.floor(number)
 
 
@@ -197,7 +195,7 @@ def exchange(s: Any, inbox: Any, lengths: Any) -> None:
 def is_late(s: Any, link: int, number: float) -> bool:
     """Return whether a later message of the same memory was heard before.
 
-    Without a mark nobody knows of which memory it is, and it hands nothing on.
+    Without a mark its memory is unknown, and it hands nothing on.
     """
     if number <= 0.0:
         return False

@@ -6,7 +6,7 @@ linear models, are told as they are, added up over these pulls. What a neighbour
 is known in the next; what others pull is never known.
 
 A lost message is lost for good, one delivered again counts again, and what is observed between
-sending and receiving is told to nobody.
+sending and receiving is never sent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEAST_DEGREE = "least_degree"
 
 MOST_PULLS = 32
 """Pulls that a message tells one by one, at most. Further ones of a round, which there are only on
-own clocks with far more pulls than messages, are told to nobody."""
+own clocks with far more pulls than messages, are never sent."""
 
 NO_ARM = -1
 
@@ -42,7 +42,6 @@ class NeighborhoodSumsMachine(FieldMachine):
     """An agent that checks what it is told."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject all but pulls of arms that exist, or registers."""
         if self.state.news.size == 0:
             check_vectors(messages, self.registers.size)
             return
@@ -55,7 +54,6 @@ class NeighborhoodSumsMachine(FieldMachine):
                 )
 
     def check_state(self, values: State) -> None:
-        """Check that there are arms and pulls that a state tells of."""
         require_count("state field rounds", values["rounds"], least=0)
         require_count("state field num_news", values["num_news"], least=0)
         require_count("state field num_pulls", values["num_pulls"], least=values["num_news"])
@@ -97,28 +95,23 @@ class NeighborhoodSums(Aggregation):
     derived: ClassVar[tuple[str, ...]] = ("senders", "arms", "exploring", "word", "heard_share")
 
     def __post_init__(self) -> None:
-        """Check that settings are flags."""
         require_flag("exploring", self.exploring)
         require_flag("fair", self.fair)
 
     @property
     def needs(self) -> frozenset[str]:
-        """To be fair, the smallest number of neighbours and a random word."""
         return frozenset({LEAST_DEGREE, "random_word"} if self.fair else ())
 
     @property
     def certifies(self) -> bool:  # type: ignore[override]  # by a setting
-        """Whether every pull is told."""
         return not self.exploring
 
     @property
     def uncertified(self) -> str:
-        """Why no pulls are certified; "" where every pull is told."""
         return "lets rewards decide which pulls are told" if self.exploring else ""
 
     @property
     def takes_context(self) -> bool:
-        """Whether it looks into no registers."""
         return not self.exploring
 
     def carried(self, asked: Statistic) -> Statistic:
@@ -132,7 +125,6 @@ class NeighborhoodSums(Aggregation):
         return asked
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return totals of the closed neighbourhood, and own pulls of this round."""
         return {
             "totals": sizes.width,
             "news": (MOST_PULLS if sizes.of_arms else 0, 2),  # arm, reward
@@ -148,7 +140,6 @@ class NeighborhoodSums(Aggregation):
         }
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Note who the neighbours are, and how much of what they tell counts."""
         s.senders[:] = sorted(view.neighbor_weights)
         s.me.arms, s.me.exploring, s.me.heard_share = view.num_arms, int(self.exploring), 1.0
         if self.fair:
@@ -158,18 +149,15 @@ class NeighborhoodSums(Aggregation):
             s.me.word = view.random_word - (view.random_word >> 63 << 64)
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size of as many pulls as there may be, or of registers."""
         return 2 * MOST_PULLS if sizes.of_arms else sizes.width
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size for one pull a round."""
         if registers.layout is None or registers.decay != 1.0:
             return super().message_size(registers, max_agents)
         return MessageSize(2, 2, "with one pull a round")
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
-        """Multiply the totals."""
         rows.multiply(s.totals, factors)
 
     @staticmethod
@@ -201,7 +189,6 @@ class NeighborhoodSums(Aggregation):
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
-        """Add what the neighbours pulled."""
         for link in range(lengths.size):
             message = inbox[link]
             if s.added.size == 0:
@@ -217,7 +204,6 @@ class NeighborhoodSums(Aggregation):
 
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
-        """Write the totals of the closed neighbourhood."""
         about[TIME] = max(2.0, float(s.me.num_pulls))
         rows.copy(totals, s.totals)
         rows.copy(certain, s.totals)

@@ -78,7 +78,7 @@ class Scatter(NamedTuple):
 
 
 def require_spread(spec: AnyAggregation, spread: Spread) -> None:
-    """Refuse all but a spread, "estimate", and None for full pooling."""
+    """Check that a spread is a number, "estimate" or None, which pools everything."""
     if spread is not None and spec.forgets:
         raise InputError(
             f"spread is {spread} where older pulls are forgotten, and what is left of them does "
@@ -97,13 +97,13 @@ def carried(spread: Spread, asked: Statistic) -> Statistic:
     if asked != ArmSums():
         raise InputError(
             f"spread is {spread} for an index that asks for {asked.spelling}, and parts of others' "
-            "pulls can only be added to plain sums; tell σ, and take an index without context"
+            'pulls can only be added to plain sums; set sigma to "known", and use an index without '
+            "context"
         )
     return SiteSums() if spread == ESTIMATE else asked
 
 
 def differences(totals: Vector, arms: int) -> tuple[float, float, float]:
-    """Return Q, f and D of the network's totals, as registers of `SiteSums`."""
     explained, freedom, room = 0.0, float(totals[3 * arms + 2]), 0.0
     for k in range(arms):
         pulls = totals[arms + k]
@@ -115,7 +115,6 @@ def differences(totals: Vector, arms: int) -> tuple[float, float, float]:
 
 
 def spread_of(between: float, freedom: float, variance: float, room: float) -> float:
-    """Return τ̂ by Q, f, σ² and D."""
     if freedom <= 0.0 or room <= 0.0:
         return 0.0
     chance = variance * (freedom + CHANCE * math.sqrt(2.0 * freedom))
@@ -123,7 +122,6 @@ def spread_of(between: float, freedom: float, variance: float, room: float) -> f
 
 
 def scatter(between: float, freedom: float, variance: float, room: float) -> Scatter:
-    """Return what Q, f, σ² and D say."""
     spread = spread_of(between, freedom, variance, room)
     if freedom <= 0.0 or room <= 0.0:
         return Scatter(math.nan, max(0.0, freedom), spread)
@@ -178,7 +176,7 @@ def pool(
     Parameters
     ----------
     totals : array
-        Everybody's registers, those of `SiteSums` where the spread is to be estimated.
+        The network's registers, those of `SiteSums` where the spread is to be estimated.
     own : array
         The agent's own, which are among them.
     about : array

@@ -12,8 +12,8 @@ of a link go by the same degrees.
 
 Invariants: weights are positive and sum to less than 1, so x stays within what was heard, whatever
 is lost. Where links fail in both directions at once W is symmetric and Σ_i x_i is kept exactly;
-under one-way loss it is kept on average. Totals are N̂ x. With a discount γ, x ← γ x in every round,
-and messages end in a stamp (`forgetting`).
+under one-way loss it is kept on average. Totals are N̂ x. With a discount γ, x ← γ x in every
+round, and messages end in a stamp (`forgetting`).
 
 *Differs from the paper* (Xiao, Boyd, Lall 2005, on averaging with Metropolis weights): degrees are
 those of links alive, and averages become totals by an estimate of N.
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import ON_AVERAGE, ROBUST, MessageSize
+from coopbandits.core.aggregate.consensus import Averages
 from coopbandits.core.aggregate.extrema import (
     COUNTING,
     EXPONENTIALS,
@@ -39,8 +40,7 @@ from coopbandits.core.aggregate.extrema import (
     start_counting,
     write_drawn,
 )
-from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine, Sizes
-from coopbandits.core.aggregate.forgetting import check_forgetting
+from coopbandits.core.aggregate.fields import AGENTS, FieldMachine, Sizes
 from coopbandits.core.aggregate.messages import check_vectors
 
 if TYPE_CHECKING:
@@ -56,13 +56,11 @@ class PullMixingMachine(FieldMachine):
     """An agent that checks what it is sent."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject messages that no agent of this aggregation writes."""
         size = self.registers.size + 1
         check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
         check_minima(messages, size, sums=1)
 
     def check_state(self, values: State) -> None:
-        """Check that counts are not negative."""
         check_counting(values)
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
@@ -83,7 +81,7 @@ class PullMixingMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class PullMixing(Aggregation):
+class PullMixing(Averages):
     """Network averages under any failures, and totals from an estimate of N.
 
     Parameters
@@ -102,24 +100,16 @@ class PullMixing(Aggregation):
     name: ClassVar[str] = "pull-mixing"
     mode: ClassVar[str] = ROBUST
     shares: ClassVar[str] = ON_AVERAGE
-    shared: ClassVar[str] = "mixed"
-    checks_claims: ClassVar[bool] = True
     takes_time: ClassVar[bool] = True
     converts: ClassVar[bool] = True
     machine: ClassVar[type[FieldMachine]] = PullMixingMachine
     derived: ClassVar[tuple[str, ...]] = ("moved", "degree", "born", "most_agents")
 
-    def __post_init__(self) -> None:
-        """Check the discount."""
-        check_forgetting(self.discount)
-
     @property
     def needs(self) -> frozenset[str]:
-        """A random word."""
         return frozenset({"random_word"})
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return averages, links alive, and what counts agents."""
         return {
             "mixed": sizes.width,  # x
             "moved": sizes.width,
@@ -130,37 +120,18 @@ class PullMixing(Aggregation):
         }
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Begin to count agents."""
         start_counting(s, view)
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size of averages, degree, and minima with their sum and generation."""
         return sizes.width + 1 + 1 + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size without and with the minima by which agents are counted."""
         del max_agents
         usual = registers.size + 2 + (self.decaying(registers).decay != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
     @staticmethod
-    def age(s: Any, factors: Vector, factor: float) -> None:
-        """Multiply the averages."""
-        rows.multiply(s.mixed, factors)
-
-    @staticmethod
-    def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
-        """Multiply a neighbour's averages."""
-        rows.multiply(message[: s.mixed.size], factors)
-
-    @staticmethod
-    def observe(s: Any, pull: Vector) -> None:
-        """Add an own pull to what the next step mixes."""
-        rows.add(s.mixed, pull)
-
-    @staticmethod
     def prepare(s: Any) -> None:
-        """Count the neighbours that are alive."""
         degree = 0.0
         for link in range(s.ages.size):
             if s.ages[link] < RECENT:
@@ -169,7 +140,6 @@ class PullMixing(Aggregation):
 
     @staticmethod
     def message(s: Any, out: Vector) -> int:
-        """Write [averages | degree | Σ m | m]."""
         size = s.mixed.size
         rows.copy(out[:size], s.mixed)
         out[size], out[size + 1] = s.me.degree, s.me.total
@@ -182,7 +152,6 @@ class PullMixing(Aggregation):
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
-        """Move towards what was heard."""
         size = s.mixed.size
         rows.copy(s.moved, s.mixed)
         for link in range(lengths.size):
@@ -202,6 +171,5 @@ class PullMixing(Aggregation):
 
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
-        """Write N̂ times the averages."""
         about[AGENTS] = counted(s)
         rows.set_scaled(totals, about[AGENTS], s.mixed)

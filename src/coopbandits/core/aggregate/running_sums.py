@@ -14,10 +14,10 @@ S_ij is all that was ever handed to j and R_ij all that ever arrived from j. A m
 arrives with the next packet; nothing is acknowledged.
 
 Invariant: Σ_i (y, z)_i + Σ_{i→j} (S_ij − R_ji) is what was put in, whatever is lost, late or out of
-order. Σ z = N, so y/z tends to averages per agent; totals are N̂ y/z. S only grows in its weight, by
-which an old packet is known. Without the gate (only neighbours heard) mass would drain into links
-that are down for long; a gate of two rounds under any loss would slow down mixing where much is
-lost. The mean gap moves by 0.2 of the difference with every message.
+order. Σ z = N, so y/z tends to averages per agent; totals are N̂ y/z. S only grows in its weight,
+by which an old packet is known. Without the gate (only neighbours heard) mass would drain into
+links that are down for long; a gate of two rounds under any loss would slow down mixing where much
+is lost. The mean gap moves by 0.2 of the difference with every message.
 
 *Differs from the paper* (Hadjicostis, Vaidya, Domínguez-García 2016): S is per link and gated. A
 link that works one way for ever still drains: who is heard is not known to hear.
@@ -60,13 +60,11 @@ class RunningSumsMachine(FieldMachine):
     """An agent that checks the form of what it is sent."""
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject messages that no agent of this aggregation writes."""
         size = self.registers.size + 1
         check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
         check_minima(messages, size, sums=1)
 
     def check_state(self, values: State) -> None:
-        """Check that counts are not negative."""
         check_counting(values)
 
 
@@ -89,11 +87,9 @@ class RunningSums(Aggregation):
 
     @property
     def needs(self) -> frozenset[str]:
-        """A random word."""
         return frozenset({"random_word"})
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return mass held, all that was ever handed on and heard, and what counts agents."""
         links, size = sizes.links, sizes.width + 1
         return {
             "held": size,  # y, z
@@ -110,16 +106,13 @@ class RunningSums(Aggregation):
         }
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Begin with a weight of 1."""
         s.held[-1], s.gaps[:] = 1.0, 1.0
         start_counting(s, view)
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size of the sums, and of minima with their sum and generation."""
         return sizes.width + 1 + 1 + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size without and with the minima by which agents are counted."""
         del max_agents
         usual = registers.size + 2 + (registers.decay != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
@@ -137,17 +130,14 @@ class RunningSums(Aggregation):
 
     @staticmethod
     def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
-        """Multiply the registers of S_ij."""
         rows.multiply(message[: s.held.size - 1], factors)
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Add a pull to the mass."""
         rows.add(s.held[: pull.size], pull)
 
     @staticmethod
     def prepare(s: Any) -> None:
-        """Share the mass among neighbours that are alive, and itself."""
         parts = 1.0
         for link in range(s.ages.size):
             s.alive[link] = 1 if s.ages[link] < PATIENCE * s.gaps[link] else 0
@@ -169,7 +159,6 @@ class RunningSums(Aggregation):
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
-        """Keep the own share, and take what is new."""
         size = s.held.size
         rows.copy(s.held, s.share)
         rows.add(s.offered, s.share)
@@ -193,7 +182,6 @@ class RunningSums(Aggregation):
 
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
-        """Write N̂ times the ratios y/z."""
         weight, about[AGENTS] = s.held[s.held.size - 1], counted(s)
         factor = about[AGENTS] / weight if weight > LEAST_WEIGHT else 0.0
         rows.set_scaled(totals, factor, s.held[: totals.size])

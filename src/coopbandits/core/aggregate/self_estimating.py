@@ -1,12 +1,12 @@
 """Staged mixing by agents that are told neither N nor λ: first they find out, then they mix.
 
 Until then an agent goes by its own pulls alone, and sends what the estimators of `core/estimate`
-send: a survey, and a power iteration where that is wanted. Everybody is done in the same round, in
-which the stages begin; the own pulls made so far take the place of the initial ones.
+send: a survey, and a power iteration where that is wanted. All agents are done in the same round,
+in which the stages begin; the own pulls made so far take the place of the initial ones.
 
 All three are functions on the fields of one agent, and `s.me.phase` says whose turn it is. An agent
-cannot go on where a message is missing before it mixes, or where what it found leaves no mixing:
-compiled, its estimate is no number from then on, and its machine says why.
+cannot continue where a message is missing before it mixes, or where what it found leaves no mixing:
+compiled, its estimate is NaN from then on, and its machine says why.
 """
 
 from __future__ import annotations
@@ -61,7 +61,6 @@ TOLD, CERTAIN, HEURISTIC = range(3)
 
 
 def finding_fields(sizes: Sizes) -> dict[str, Any]:
-    """Return the fields of agents that find out, beside those that mix."""
     room = max(1, sizes.agents)
     settings = dict.fromkeys(("phase", "finds_agents", "finds_lambda", "told_steps", "plain"), int)
     return {
@@ -95,7 +94,7 @@ def finding_out(
     prepare_mixing: Callable[..., None],
     next_stage: Callable[..., None],
 ) -> dict[str, Callable[..., Any]]:
-    """Return functions of agents that find out, and then go on with those that mix."""
+    """Return functions of agents that find out, and then mix with the given ones."""
 
     def observe(s: Any, pull: Any) -> None:
         if s.me.phase >= MIXES:
@@ -183,7 +182,6 @@ class FindsOut(FieldMachine):
 
     @property
     def is_mixing(self) -> bool:
-        """Whether the stages have begun."""
         return bool(self.state.me.phase == MIXES)
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
@@ -221,7 +219,7 @@ class FindsOut(FieldMachine):
             )
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse what staged mixing refuses; before that it is checked as it is received."""
+        """Check as staged mixing does; before that a message is checked as it is received."""
         if self.is_mixing:
             super().check_claims(message, claims, now)
 
@@ -231,11 +229,9 @@ class FindsOut(FieldMachine):
         return state | {"extremes": own["extremes"]}
 
     def export_state(self) -> State:
-        """Return the fields as plain data, without room for more tags."""
         return without_room(super().export_state())
 
     def restore_state(self, state: State) -> None:
-        """Continue from an exported state, or change nothing if it does not fit."""
         before, state = self.state, roomy(state)
         self.state = exact_room(before, len(state.get("tags", ())))
         self._fit()

@@ -8,9 +8,9 @@ sender hears the receiver, else 0; the root's beat is its round. In every round,
    is dead or deaf, or whose root has grown, is dropped: dist = ∞, while root and beat stay.
 2. If root and beat stood still for more than 40 + 8·(mean gap between beats) + t/8 rounds, the
    root is lost: become a root oneself, under the own tag shifted below the lost root's, dist = 0.
-   Only rounds in which the agent hears somebody count, here and in gaps between beats: in others no
-   news of the root could have come. If all rounds counted, agents that act once in a hundred rounds
-   would give up one root after another, each time with a root of their own below it.
+   Only rounds in which the agent hears a neighbour count, here and in gaps between beats: in others
+   no news of the root could have come. If all rounds counted, agents that act once in a hundred
+   rounds would give up one root after another, each time with a root of their own below it.
    What is missed in Δ of t rounds weighs Δ/t, hence t/8, up to 800 rounds. t counts from the
    agent's first pull or message. Counted from the start of the run instead, it exceeds the lifetime
    of agents that restart often, and all of them wait for a root that died before they started.
@@ -22,7 +22,7 @@ sender hears the receiver, else 0; the root's beat is its round. In every round,
    agent has pulled or heard anything do not count.
 
 A neighbour is dead when silent for more than 8·(mean gap between its messages) + 10 rounds. Means
-of gaps move by 0.2 of the difference with every message, up to 100 rounds: so nobody, by speaking
+of gaps move by 0.2 of the difference with every message, up to 100 rounds: so no agent, by speaking
 more and more rarely, can make others wait for long. A neighbour is deaf if it says that it does not
 hear, as on a link that works one way; where all are, none counts as deaf, since to listen is better
 than nothing.
@@ -35,10 +35,10 @@ to j needs a strictly better pair of j's, so j cannot be below the one that swit
 that forgets its pair, by a crash that loses its memory, can break this: it may adopt one of its own
 descendants. Beats in such a loop stand still, so its members leave by step 3 as soon as the beat is
 overdue and a neighbour outside has a newer one, and by step 2 otherwise.) A root's tag is compared
-with nothing but roots, so a lost root never comes back: whoever missed it has moved below it.
+with nothing but roots, so a lost root never comes back: an agent that missed it has moved below it.
 
 **Lies** about the tree end with the liar. Whatever root and beat it told, once it is silent the
-beat stands still, and everybody gives that root up after at most 40 + 8·100 + 800 rounds; new roots
+beat stands still, and all give that root up after at most 40 + 8·100 + 800 rounds; new roots
 are below it. The fractions of roots tell agents apart as long as roots stay exact, so they may not
 have been undercut more often than is possible (`check_place`).
 
@@ -75,13 +75,13 @@ UNDERCUT = 40
 """Fewest rounds for which a beat stands still before its root is given up."""
 
 LONGEST = 800.0
-"""Most rounds for which it is waited longer because much is known."""
+"""Upper limit on the extra patience granted to long-lived agents, in rounds."""
 
 STANDING = 256
 """Rounds after which a root lowers its value, and again whenever they have doubled."""
 
 PATIENCE = 100.0
-"""The largest mean gap that is gone by: no silence is borne for longer than 8 times as much."""
+"""Cap on the mean message gap: a neighbour silent for 8 times as long is dead."""
 
 CONTROL = 4
 """Control values of a message; without totals and minima, a lazy agent sends no others."""
@@ -118,7 +118,7 @@ def placing_links(links: int) -> dict[str, Any]:
 
 
 def start_tree(s: Any, view: LocalView) -> None:
-    """Begin as a root that has heard nobody."""
+    """Begin as a root that has heard no neighbour."""
     s.controls[:] = [NO_ROOT, 0.0, FAR, DEAF]
     s.gaps[:] = 1.0
     s.me.tag = s.me.root = tag_of(require_word(view))
@@ -126,18 +126,15 @@ def start_tree(s: Any, view: LocalView) -> None:
 
 
 def is_alive(s: Any, link: int) -> bool:
-    """Return whether a neighbour has been heard recently enough."""
     return not is_overdue(s.ages[link], s.gaps[link])
 
 
 def is_relative(s: Any, link: int) -> bool:
-    """Return whether a neighbour is alive, and the parent or a child."""
     is_near = link == s.me.up or s.controls[link, BOND] == CHILD
     return is_near and is_alive(s, link)
 
 
 def hears_anybody(s: Any) -> bool:
-    """Return whether some neighbour is alive and not deaf."""
     for link in range(s.ages.size):  # noqa: SIM110  what is compiled has no generators
         if s.controls[link, BOND] != DEAF and is_alive(s, link):
             return True
@@ -201,7 +198,6 @@ def improve(s: Any, root: float, beat: float) -> None:
 
 
 def follow(s: Any, mutual: bool) -> None:
-    """Go on below the parent, or drop it."""
     link = s.me.up
     root = float(s.controls[link, ROOT])
     if root > s.me.root or not is_partner(s, link, mutual):
@@ -240,7 +236,6 @@ def adopt(s: Any, mutual: bool) -> None:
 
 
 def check_place(told: Vector, claims: Claims, now: float) -> None:
-    """Reject control values that cannot be."""
     root, beat, dist, bond = told.tolist()
     most = claims.most_rounds(now)
     claims.check_within("a root", root, -most / UNDERCUT, NO_ROOT)
@@ -253,7 +248,6 @@ def check_place(told: Vector, claims: Claims, now: float) -> None:
 
 
 def mean_gap(mean: float, gap: float) -> float:
-    """Return the mean of gaps after one more."""
     return min(PATIENCE, mean + 0.2 * (gap - mean))
 
 

@@ -52,7 +52,7 @@ from coopbandits.core.aggregate.fields import (
     whole,
 )
 from coopbandits.core.aggregate.forgetting import check_forgetting
-from coopbandits.core.aggregate.messages import all_finite, check_messages, check_vectors, largest
+from coopbandits.core.aggregate.messages import all_finite, check_vectors, largest
 from coopbandits.core.aggregate.self_estimating import (
     FindsOut,
     finding_fields,
@@ -191,14 +191,12 @@ def possible(s: Any, read: Any) -> int:
 
 
 def end_stage(s: Any) -> None:
-    """Read what has been mixed."""
     rows.add(s.accumulated, s.in_flight)
     rows.copy(s.settled, s.accumulated)
     s.me.overruled_counts += possible(s, s.settled)
 
 
 def next_stage(s: Any) -> None:
-    """Begin to mix what is fresh."""
     rows.copy(s.in_flight, s.fresh)
     rows.add(s.own, s.fresh)
     rows.fill(s.fresh, 0.0)
@@ -211,12 +209,11 @@ class StagedMixingMachine(FieldMachine):
 
     def __init__(self, spec: StagedMixing, view: LocalView, registers: Registers) -> None:
         super().__init__(spec, view, registers)
-        self.links = ()  # stages are of all agents together: it cannot go on with other neighbours
+        self.links = ()  # stages are of all agents together: neighbours cannot change
         self._sized = -1, 0.0
 
     @property
     def initial(self) -> bool:
-        """Whether the initial rounds are still running."""
         return bool(self.state.me.rounds < self.state.me.initial_rounds)
 
     @property
@@ -225,7 +222,6 @@ class StagedMixingMachine(FieldMachine):
         return {name: int(getattr(self.state.me, name)) for name in COUNTERS}
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
-        """Make one mixing step over the links heard, and end the round."""
         super().receive(self._present(messages))
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
@@ -235,7 +231,11 @@ class StagedMixingMachine(FieldMachine):
         """Return the messages of this round, which may be fewer, or reject what cannot be used."""
         s, me = self.state, self.state.me
         if self.initial:
-            check_messages(messages, [], 0)
+            if messages:
+                raise InputError(
+                    f"messages arrived from {list(messages)}, but agents are silent in the "
+                    f"{me.initial_rounds} initial rounds; deliver none"
+                )
             return {}
         size, number = travelling(s, me.rounds)[1], me.rounds + 1
         size += me.remix * s.in_flight.size + 2 * me.neighbor_pulls
@@ -272,7 +272,6 @@ class StagedMixingMachine(FieldMachine):
         return self.registers.share(s.fresh + s.in_flight + s.accumulated)
 
     def restore_state(self, state: State) -> None:
-        """Continue from an exported state, or change nothing if it does not fit."""
         super().restore_state(state)
         self._sized = -1, 0.0
 
@@ -381,42 +380,46 @@ class StagedMixing(Aggregation):
     stamped: ClassVar[bool] = False  # all count rounds together
 
     def __post_init__(self) -> None:
-        """Check that settings are within what the aggregation is defined for."""
         require_number("epsilon", self.epsilon, "strictly between 0 and 1", 0.0, 1.0)
         check_forgetting(self.discount)
         _check_combination(self)
-        _check_words(self)
-        if not isinstance(self.num_agents, str | None):
-            _check_num_agents(self.num_agents)
-        if not isinstance(self.lambda_bound, str | None):
+        if isinstance(self.num_agents, str):
+            if self.num_agents != "estimate":
+                raise unknown_name("way to find num_agents", self.num_agents, ("estimate",))
+        elif self.num_agents is not None:
+            bounds = self.bounds(None)
+            for bound in bounds:
+                require_count("num_agents", bound)
+            if len(bounds) != 2 or bounds[0] > bounds[1]:
+                raise InputError(
+                    f"num_agents is {self.num_agents}; give N, or bounds (low, high) with "
+                    "low ≤ high"
+                )
+        if isinstance(self.lambda_bound, str):
+            if self.lambda_bound not in (known := ("estimate", "heuristic")):
+                raise unknown_name("way to find lambda_bound", self.lambda_bound, known)
+        elif self.lambda_bound is not None:
             require_lambda("lambda_bound", self.lambda_bound)
 
     @property
-    def estimates(self) -> bool:
-        """Whether the agents find out N or λ by themselves."""
+    def finds_out(self) -> bool:  # type: ignore[override]  # by its settings
+        """Whether the agents find out N or λ by themselves, before they mix."""
         return isinstance(self.num_agents, str) or isinstance(self.lambda_bound, str)
 
     @property
-    def finds_out(self) -> bool:  # type: ignore[override]  # by its settings
-        """Whether agents first find out what they are not told."""
-        return self.estimates
-
-    @property
     def derived(self) -> tuple[str, ...]:  # type: ignore[override]  # by its settings
-        """What follows from settings, and the plan of stages unless agents find it out."""
         settings = (
             "moved", "remixed", "weights", "count_at", "group", "budget", "arms", "own_pulls",
             "neighbor_pulls", "remix", "first", "count",
         )  # fmt: skip
-        if self.estimates:
+        if self.finds_out:
             told = ("finds_agents", "finds_lambda", "told_steps", "plain", "epsilon", "own_weight")
             return (*settings, *told)
         return (*settings, *PLANNED)
 
     def plain_functions(self) -> dict[str, Any]:
-        """Return the functions as they are written, after finding out what is not told."""
         found = super().plain_functions()
-        if self.estimates:
+        if self.finds_out:
             names = ("observe", "message", "receive", "estimate", "prepare")
             return found | finding_out(*(found[name] for name in names), next_stage)
         return found
@@ -429,27 +432,24 @@ class StagedMixing(Aggregation):
             wanted.add("num_agents")
         if self.lambda_bound is None and (self.accelerated or self.mixing_rounds is None):
             wanted.add("lambda_bound")
-        if self.estimates:
+        if self.finds_out:
             wanted.add("random_word")
         return frozenset(wanted)
 
     @property
     def takes_context(self) -> bool:
-        """Yes, unless single pulls are sent, which tell arm and reward."""
         return not self.neighbor_pulls
 
     def make(self, view: LocalView, registers: Registers) -> ContextMachine:
-        """Return the machine of one agent."""
-        kind = SelfEstimatingMachine if self.estimates else StagedMixingMachine
+        kind = SelfEstimatingMachine if self.finds_out else StagedMixingMachine
         return kind(self, view, self.decaying(registers))
 
     def check_found(self, bound: float, stage_rounds: int) -> None:
-        """Refuse what agents found out where it leaves no mixing."""
+        """Check that what agents found out lets them mix."""
         require_lambda("lambda_bound", bound)
         _check_memory(self.discount, stage_rounds)
 
     def plan(self, view: LocalView, width: int) -> MixingPlan:
-        """Return how an agent mixes so many registers, from what it is told of N and λ."""
         fewest, most = self.bounds(view.num_agents)
         steps = self.mixing_steps(view.num_agents, view.lambda_bound)
         bound = self.known_lambda(view.lambda_bound) if self.accelerated else 0.0
@@ -462,14 +462,12 @@ class StagedMixing(Aggregation):
         return width if self.values_per_message is None else min(self.values_per_message, width)
 
     def stages(self, view: LocalView, registers: Registers) -> tuple[int, int] | None:
-        """Return when the first stage of mixing ends, and how long all are."""
-        if self.estimates:
+        if self.finds_out:
             return None
         stage_rounds = self.plan(view, registers.size).stage_rounds
         return view.num_arms + stage_rounds, stage_rounds
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return the vectors of the pipeline, flows over links, and settings."""
         links, width = sizes.links, sizes.width
         counts = ("rounds", "touched_stage", *COUNTERS)
         settings = (
@@ -496,15 +494,14 @@ class StagedMixing(Aggregation):
             "lambda_bound": float,
             "last_arm": float,
             "last_reward": float,
-            **(finding_fields(sizes) if self.estimates else {}),
+            **(finding_fields(sizes) if self.finds_out else {}),
         }
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Begin the initial stage."""
         s.weights[:] = [view.neighbor_weights[j] for j in sorted(view.neighbor_weights)]
         s.me.initial_rounds = s.me.arms = view.num_arms
         s.me.budget, s.me.last_arm = self._budget(s.fresh.size), NO_ARM
-        if self.estimates:
+        if self.finds_out:
             if self.lambda_bound == "estimate":
                 _check_weights(view)
             start_finding(s, self, view)
@@ -516,22 +513,19 @@ class StagedMixing(Aggregation):
             setattr(s.me, name, int(getattr(self, name)))
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size of all that a message may have, with a stamp."""
         remixed = sizes.width * self.remix
         mixed = self._budget(sizes.width) + remixed + 2 * self.neighbor_pulls + 1
-        return max(mixed, HEAD + sizes.agents) if self.estimates else mixed
+        return max(mixed, HEAD + sizes.agents) if self.finds_out else mixed
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size usually, and while agents are counted or after losses."""
         usual = min(self.values_per_message or registers.size, registers.size)
         usual += registers.size * self.remix + 2 * self.neighbor_pulls
-        if self.estimates:
+        if self.finds_out:
             return MessageSize(usual, max(usual, max_agents + 4), "while agents are being counted")
         return MessageSize(usual, usual + 1, "after losses")
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
-        """Multiply all registers."""
         rows.multiply(s.fresh, factors)
         rows.multiply(s.in_flight, factors)
         rows.multiply(s.accumulated, factors)
@@ -553,7 +547,6 @@ class StagedMixing(Aggregation):
 
     @staticmethod
     def prepare(s: Any) -> None:
-        """Find the coordinates that travel."""
         s.me.first, s.me.count = travelling(s, s.me.rounds)
 
     @staticmethod
@@ -657,17 +650,19 @@ class StagedMixing(Aggregation):
         )
 
     def bounds(self, told: int | None) -> tuple[int, int]:
-        """Return the bounds on N: the setting, or what was told."""
         given = told if isinstance(self.num_agents, str | None) else self.num_agents
         if given is None:
-            raise InputError(f"{self.name} needs the number of agents; set num_agents or tell it")
+            raise InputError(
+                f"{self.name} needs the number of agents; set num_agents, or LocalView.num_agents"
+            )
         return given if isinstance(given, tuple) else (given, given)
 
     def known_lambda(self, told: float | None) -> float:
-        """Return the bound on λ: the setting, or what was told."""
         given = told if isinstance(self.lambda_bound, str | None) else self.lambda_bound
         if given is None:
-            raise InputError(f"{self.name} needs a bound on λ; set lambda_bound or tell it")
+            raise InputError(
+                f"{self.name} needs a bound on λ; set lambda_bound, or LocalView.lambda_bound"
+            )
         require_lambda("lambda_bound", given)
         return given
 
@@ -690,7 +685,7 @@ def _check_combination(spec: StagedMixing) -> None:
 
 
 def _check_memory(discount: float, stage: int) -> None:
-    """Refuse a discount that leaves little of what is read a stage or two after it was pulled."""
+    """Reject a discount that leaves little of what is read a stage or two after it was pulled."""
     if (1.0 - discount) * 2 * stage > 1.0 + 1e-9:
         least, better = (math.ceil(1e6 * (1 - 1 / (part * stage))) / 1e6 for part in (2, 4))
         raise InputError(
@@ -700,18 +695,8 @@ def _check_memory(discount: float, stage: int) -> None:
         )
 
 
-def _check_words(spec: StagedMixing) -> None:
-    for name, known in (
-        ("num_agents", ("estimate",)),
-        ("lambda_bound", ("estimate", "heuristic")),
-    ):
-        given = getattr(spec, name)
-        if isinstance(given, str) and given not in known:
-            raise unknown_name(f"way to find {name}", given, known)
-
-
 def _check_weights(view: LocalView) -> None:
-    """Refuse weights with which nothing can be guaranteed about λ."""
+    """Reject weights with which nothing can be guaranteed about λ."""
     weights = {"own value": view.own_weight}
     weights |= {f"neighbour {j}": weight for j, weight in view.neighbor_weights.items()}
     for whose, weight in weights.items():
@@ -720,11 +705,3 @@ def _check_weights(view: LocalView) -> None:
                 f"agent {view.agent_id} gives its {whose} the weight {weight:g}, with which no "
                 'bound on λ is certain; make all weights positive, or set lambda_bound="heuristic"'
             )
-
-
-def _check_num_agents(given: int | tuple[int, int]) -> None:
-    bounds = given if isinstance(given, tuple) else (given, given)
-    for bound in bounds:
-        require_count("num_agents", bound)
-    if len(bounds) != 2 or bounds[0] > bounds[1]:
-        raise InputError(f"num_agents is {given}; give N, or bounds (low, high) with low ≤ high")

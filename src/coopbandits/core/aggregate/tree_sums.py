@@ -13,7 +13,7 @@ tree changes, it may count too much or too little.
 child that fell silent leaves V.
 
 **Rounds behind totals.** B counts from the round of an agent's first pull to that of its last. An
-agent that lost its memory begins anew, so B tells that the pulls of before are not in its totals.
+agent that lost its memory starts again, so B tells that its earlier pulls are not in its totals.
 Anticipated is what is missing of the rounds since the own first pull: after all have lost their
 memory nothing is on its way.
 
@@ -29,7 +29,7 @@ payload (`forgetting`). O and R_j are multiplied by γ for every round that the 
 what comes late by one more γ for every round it is late. So V is exactly the sum of all pulls
 known, each times γ to its age. B decays too, a does not. With a window of w rounds V(t) − V(t − w)
 is read; where a(V) changes or V falls the tree has been regrown, V(t − w) says nothing about the
-pulls in V(t), and the window begins anew.
+pulls in V(t), and the window starts again.
 
 **Lazy.** With `lazy` the payload is left out of messages, and the four control values are all that
 is sent, as long as it has not grown enough (`messages`), the number of agents on this side is the
@@ -126,7 +126,7 @@ REFRESH = 32.0
 """Rounds after which a lazy agent tells its totals in any case."""
 
 FEW = 16
-"""With up to so many relatives, what is told to one of them is added up from all others. With more
+"""With up to this many relatives, the payload to one is added up from all others. With more
 it is subtracted from V: in a star, adding up would take N² rows a round. What that rounds off is no
 more than what adding up in another order does."""
 
@@ -145,7 +145,6 @@ SUMMING: dict[str, Any] = {
 
 
 def summing_fields(sizes: Sizes) -> dict[str, Any]:
-    """Return the fields of an agent that adds up what its branches tell."""
     width = sizes.width + 2
     return {
         "own": width,  # O, ending in a and B
@@ -159,7 +158,6 @@ def summing_fields(sizes: Sizes) -> dict[str, Any]:
 
 
 def start_summing(s: Any, view: LocalView) -> None:
-    """Begin as an agent that has heard nobody."""
     start_tree(s, view)
     start_counting(s, view)
     s.own[-2] = s.me.agents_seen = s.me.standing = 1.0
@@ -246,7 +244,7 @@ def write_control(s: Any, link: int, out: Any, at: int) -> int:
 
 
 def listen(s: Any, inbox: Any, lengths: Any, start: int) -> None:
-    """End a round with what arrived, messages having so many other values first."""
+    """End a round with what arrived; payloads begin at `start` in messages."""
     s.me.rounds += 1
     size, heard = s.own.size, False
     for link in range(lengths.size):
@@ -280,7 +278,6 @@ def note_agents(s: Any, heard: bool) -> None:
 
 
 def is_believed(s: Any, agents: float) -> bool:
-    """Return whether a(V) is the number of agents."""
     if s.me.stood >= CERTAIN and agents == s.me.standing:
         return True
     return bool(s.me.steady >= STEADY and agents >= FEWEST * counted(s))
@@ -308,13 +305,12 @@ def read(s: Any, totals: Vector, about: Vector) -> None:
 
 
 def rounds_behind(s: Any) -> float:
-    """Return B of V."""
     last = s.own.size - 1
     return float(s.own[last] + s.branches[last])
 
 
 def expect(s: Any, about: Vector, rounds: float, behind: float) -> None:
-    """Write how many pulls are on their way, of those made in so many rounds."""
+    """Write how many of the pulls made in some rounds are on their way."""
     if s.me.common == 1:
         about[AHEAD] = anticipation(about[AGENTS], rounds, behind)
 
@@ -326,7 +322,7 @@ def read_all(s: Any, totals: Vector, about: Vector) -> None:
 
 
 def receive_in_window(s: Any, inbox: Any, lengths: Any) -> None:
-    """Keep V in the window; it begins anew where the tree was regrown."""
+    """Keep V in the window; it starts again where the tree was regrown."""
     agents = s.me.agents_seen
     listen(s, inbox, lengths, 0)
     rows.add_up(s.totals, s.own, s.branches)
@@ -372,13 +368,12 @@ def receive_and_note(s: Any, inbox: Any, lengths: Any) -> None:
 
 
 def observe_at_site(s: Any, pull: Vector) -> None:
-    """Add a pull to sums, and renew what depends on all own pulls."""
     add_site_pull(s.own, pull)
     note_pull(s)
 
 
 class TreeSumsMachine(FieldMachine):
-    """An agent that checks what it is sent, and goes on with other neighbours or arms."""
+    """An agent that checks messages, and keeps its state as neighbours and arms change."""
 
     registered = MappingProxyType({"own": (0, 2), "payloads": (0, 2), "past": (0, 2)})
     counted = MappingProxyType({"told": 1})
@@ -395,14 +390,13 @@ class TreeSumsMachine(FieldMachine):
         return "told" in self.state._fields
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject messages that no agent of this aggregation writes."""
         size = self.registers.size + 2 + CONTROL
         short = (CONTROL,) if self.is_lazy else ()
         check_vectors(messages, size, size + EXPONENTIALS, size + EXPONENTIALS + 1, *short)
         check_minima(messages, size)
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Reject totals beyond what so many agents can have pulled, and a tree that cannot be."""
+        """Reject totals beyond what their agents can have pulled, and a tree that cannot be."""
         size, most = self.registers.size, claims.most_rounds(now)
         if self.is_lazy and message.size == CONTROL:
             check_place(message, claims, now)
@@ -420,7 +414,6 @@ class TreeSumsMachine(FieldMachine):
         check_count(message[size + 2 + CONTROL :], claims, now)
 
     def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
-        """Return a message about other arms as one about these."""
         if message.size < theirs.size + CONTROL:
             return message  # a lazy one without totals
         behind = message.size - theirs.size
@@ -437,17 +430,15 @@ class TreeSumsMachine(FieldMachine):
         return moved | {"up": NOBODY, "dist": FAR}
 
     def restore_state(self, state: State) -> None:
-        """Continue from an exported state, or change nothing if it does not fit."""
         super().restore_state(state)
         sum_branches(self.state)
 
     def check_state(self, values: State) -> None:
-        """Check that the parent is a neighbour, counts, and the ring of totals."""
         check_counting(values)
         if not NOBODY <= values["up"] < len(self.neighbors):
             raise InputError(
                 f"state field up is {values['up']}; it is the place of the parent among the "
-                f"neighbours {self.neighbors}, from 0 on, or {NOBODY} for nobody"
+                f"neighbours {self.neighbors}, from 0 on, or {NOBODY} for none"
             )
         for name in ("rounds", "still", "reign", "lived", "steady", "stood", "first"):
             require_count(f"state field {name}", values[name], least=0)
@@ -497,7 +488,6 @@ class TreeSums(Aggregation):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check that there is one way to forget, at most, and the settings of the others."""
         check_forgetting(self.discount, self.window)
         require_lazy(self.lazy, self.forgets)
         require_spread(self, self.spread)
@@ -512,16 +502,13 @@ class TreeSums(Aggregation):
         return "counts some pulls more than once while its tree is rebuilt"
 
     def carried(self, asked: Statistic) -> Statistic:
-        """Return sums of sites where their spread is estimated."""
         return carried(self.spread, asked)
 
     @property
     def needs(self) -> frozenset[str]:
-        """A random word."""
         return frozenset({"random_word"})
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return sums and the place on the tree, and what settings ask for."""
         links, groups = sizes.links, whole(sizes.groups)
         found = summing_fields(sizes)
         if self.window is not None:
@@ -535,12 +522,10 @@ class TreeSums(Aggregation):
         return found
 
     def begin(self, s: Any, view: LocalView, registers: Registers) -> None:
-        """Begin, unless totals that are to be told lazily shrink."""
         require_lazy(self.lazy, registers.decay != 1.0)
         super().begin(s, view, registers)
 
     def start(self, s: Any, view: LocalView) -> None:
-        """Begin with the own agent alone."""
         start_summing(s, view)
         if self.window is not None:
             s.past[0], s.me.kept = s.own, 1
@@ -551,7 +536,6 @@ class TreeSums(Aggregation):
             s.me.sigma = view.sigma
 
     def plain_functions(self) -> dict[str, Callable[..., Any]]:
-        """Return the functions that settings ask for."""
         found = super().plain_functions()
         if self.window is not None:
             found |= {"receive": receive_in_window, "estimate": self.estimate_in_window}
@@ -564,35 +548,27 @@ class TreeSums(Aggregation):
         return found
 
     def message_width(self, sizes: Sizes) -> int:
-        """Return the size of a payload with its control values, and minima of some generation."""
         return sizes.width + 2 + CONTROL + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        """Return the size without and with the minima by which agents are counted."""
         del max_agents
         full = registers.size + 2 + CONTROL + (self.decaying(registers).decay != 1.0)
         usual = CONTROL if self.lazy else full
         return MessageSize(usual, full + EXPONENTIALS + 1, "while agents are being counted")
 
-    @staticmethod
-    def age(s: Any, factors: Vector, factor: float) -> None:
-        """Multiply registers, and the rounds behind them; the number of agents stays."""
-        age_sums(s, factors, factor)
+    age = staticmethod(age_sums)
 
     @staticmethod
     def age_message(s: Any, message: Vector, factors: Vector, factor: float) -> None:
-        """Multiply the payload."""
         age_mass(message[: s.own.size], factors, factor)
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:
-        """Add an own pull."""
         rows.add(s.own[: pull.size], pull)
         note_pull(s)
 
     @staticmethod
     def prepare(s: Any) -> None:
-        """Write V."""
         rows.add_up(s.totals, s.own, s.branches)
 
     @staticmethod
@@ -609,7 +585,6 @@ class TreeSums(Aggregation):
 
     @staticmethod
     def estimate(s: Any, totals: Vector, certain: Vector, about: Vector) -> None:
-        """Write V, with as many pulls anticipated as are on their way."""
         read_all(s, totals, about)
 
     @staticmethod

@@ -61,7 +61,7 @@ def write_power(s: Any, out: Any) -> int:
 
 
 def hear_power(s: Any, inbox: Any, lengths: Any, spread: int, guaranteed: float) -> None:
-    """Make a step or hear of a larger entry; decide when everybody has."""
+    """Make a step or hear of a larger entry; decide when all agents have."""
     s.me.iterated += 1
     if s.me.waiting > 0:
         for link in range(lengths.size):
@@ -81,7 +81,7 @@ def hear_power(s: Any, inbox: Any, lengths: Any, spread: int, guaranteed: float)
 
 
 def decide(s: Any, guaranteed: float) -> None:
-    """Go on to twice as many steps, unless the last doubling told enough."""
+    """Double the number of steps, unless the last doubling was enough."""
     past = s.me.target // 2
     if s.me.norm <= ROUNDING:
         # λ² is at most 1e-12 where two steps have come to this, which one plain step bears.
@@ -114,7 +114,7 @@ class PowerIteration(Estimator):
     view : LocalView
         What the agent may know: its row of P and a random word.
     spread : int
-        Rounds in which a message can reach everybody: the diameter, or more.
+        Rounds in which a message can reach all agents: the diameter, or more.
     guaranteed : float
         λ̄; 1 where none is known.
     """

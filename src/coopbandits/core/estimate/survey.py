@@ -17,7 +17,7 @@ eccentricity of agent j is D. Then j knows that after D + 1 rounds, and i hears 
 rounds later. Since D ≤ 2e_i and e_i ≤ m, that was within 3m + 1 rounds. So m = D.
 
 Lies are bounded where a largest number of agents was declared (`LocalView.max_agents`): no more
-tags are taken than that, and no weight that Metropolis weights among so many cannot have. No
+tags are taken than that, and no weight that Metropolis weights among as many cannot have. No
 eccentricity is larger than the rounds that passed, or than twice one's own. So agents find a
 network that there could be, after rounds that it could need.
 
@@ -32,7 +32,7 @@ With max-degree weights, w = 1/(δ + 1) and min P_ii = 1/(δ + 1), this is at mo
 max(1 − 4/(N D (δ + 1)), (δ − 1)/(δ + 1)). It holds for Metropolis weights and others just as well.
 
 N values and four more per round go over every link in each direction. Needs rounds that all count
-together from a common start, and loses its meaning if a message is lost: that is refused.
+together from a common start, and loses its meaning if a message is lost: that is an error.
 
 The survey is written as functions on fields, which aggregations play (`SURVEY`); `Survey` is one
 agent that does nothing else.
@@ -156,7 +156,7 @@ def check_complete(view: LocalView, messages: Mapping[int, Vector]) -> None:
 
 
 def check_survey(s: Any, view: LocalView, messages: Mapping[int, Vector]) -> None:
-    """Refuse messages of which one is missing, or that tell of a network that cannot be."""
+    """Check that no message is missing, and that they describe a possible network."""
     check_complete(view, messages)
     for neighbor, message in messages.items():
         if np.ndim(message) != 1 or np.size(message) < HEAD:
@@ -194,7 +194,7 @@ def _check_extremes(s: Any, view: LocalView, message: Vector, source: str) -> No
 
 
 def exact_room(s: Any, tags: int) -> Any:
-    """Return a state with room for so many tags, of which as many as fit are kept."""
+    """Return a state with room for `tags` tags; those that fit are kept."""
     kept = min(tags, s.tags.size)
     more = np.zeros(tags - kept)
     found, new = (np.concatenate([each[:kept], more]) for each in (s.tags, s.new_tags))
@@ -202,7 +202,7 @@ def exact_room(s: Any, tags: int) -> Any:
 
 
 def with_room(s: Any, tags: int) -> Any:
-    """Return a state with room for so many tags at least."""
+    """Return a state with room for at least `tags` tags."""
     return s if tags <= s.tags.size else exact_room(s, 2 * tags)
 
 

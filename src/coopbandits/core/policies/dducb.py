@@ -106,8 +106,8 @@ class DDUCB(Policy):
         return StagedMixing(**shared)
 
     @property
-    def estimates(self) -> bool:
-        return self._aggregation.estimates
+    def finds_out(self) -> bool:
+        return self._aggregation.finds_out
 
     @property
     def bonus_constant(self) -> float:

@@ -115,7 +115,7 @@ class TreeTS(Drawing):
 
 @dataclass(frozen=True)
 class FloodTS(Drawing):
-    """FloodTS: flooding of everybody's totals × a posterior draw.
+    """FloodTS: flooding of all agents' totals × a posterior draw.
 
     Draws every arm's mean from its posterior, in which pulls still on their way are anticipated,
     and plays the largest.
@@ -192,7 +192,7 @@ class TreeUCB(Bounding):
 
 @dataclass(frozen=True)
 class FloodUCB(Bounding):
-    r"""FloodUCB: flooding of everybody's totals × UCB, to bound the tail.
+    r"""FloodUCB: flooding of all agents' totals × UCB, to bound the tail.
 
     Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
     pulls known of.

@@ -22,7 +22,7 @@ def lost_and_late_messages(trial: Trial) -> None:
     Nothing more is asked of a synchronous aggregation, which may play badly without messages. One
     whose agents first find out N needs them all, and says so.
     """
-    if not declared(trial, "estimates"):
+    if not declared(trial, "finds_out"):
         _play_through(trial, repeats=False)
 
 
