@@ -24,7 +24,7 @@ import numpy as np
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
-from coopbandits.core.aggregate.flooded_pulls import check_keys
+from coopbandits.core.aggregate.flooded_pulls import check_keys, is_young
 from coopbandits.core.aggregate.messages import (
     BITS,
     all_finite,
@@ -240,10 +240,6 @@ class ReportedLosses(Aggregation):
         """Write the logarithms of weights, as sums of one pull each."""
         rows.copy(sums_of(totals), s.logits)
         rows.fill(counts_of(totals), 1.0)
-
-
-def is_young(s: Any, agent: int, made: int) -> bool:
-    return bool(agent != s.me.agent and made > s.me.rounds - s.heard.size)
 
 
 def take_in(s: Any, item: Any) -> None:

@@ -35,9 +35,9 @@ from coopbandits.core import (
     combine,
 )
 from coopbandits.core.aggregate.consensus import RunningConsensusMachine
+from coopbandits.core.aggregate.extrema import CountingMachine
 from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.aggregate.pull_mixing import PullMixingMachine
-from coopbandits.core.aggregate.running_sums import RunningSumsMachine
 from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
 from coopbandits.core.aggregate.tree_sums import TreeSumsMachine
 from coopbandits.core.policy import fits
@@ -219,7 +219,7 @@ def mass(agents: list[CooperativeAgent]) -> Vector:
         machine = agent.machine
         if isinstance(machine, RunningConsensusMachine | PullMixingMachine):
             total += machine.state.mixed
-        elif isinstance(machine, RunningSumsMachine):
+        elif isinstance(machine, CountingMachine):
             state = machine.state
             sent = state.offered - state.withheld
             total += state.held[:-1] + (sent - state.heard)[:, :-1].sum(axis=0)

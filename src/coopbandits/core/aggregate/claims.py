@@ -234,8 +234,16 @@ class Claims:
         pulls, when, spare = 0.0, self.epoch, self.rate * SLACK
         if known is None:
             # When the pulls of a new entry were made is unknown, as after a lost memory.
-            if rejection := self._stranger(author):
-                return rejection
+            if author not in self._numbers and len(self._numbers) >= self.max_agents:
+                return Rejection(
+                    f"a claim that there are {len(self._numbers) + 1} agents; there are at most "
+                    f"{self.max_agents}",
+                    passes=True,
+                )
+            if self._numbers[author] >= MAX_NUMBERS:
+                return Rejection(
+                    f"a claim of more than {MAX_NUMBERS} entries of agent {author:.0f}"
+                )
         elif total <= known:
             return None
         else:
@@ -252,15 +260,4 @@ class Claims:
             self._numbers[author] += 1
         self._pulls[number], self._totals[author] = total, grown
         self._seen[author] = grown, now, min(self.rate * SLACK, most - grown)
-        return None
-
-    def _stranger(self, author: float) -> Rejection | None:
-        if author not in self._numbers and len(self._numbers) >= self.max_agents:
-            return Rejection(
-                f"a claim that there are {len(self._numbers) + 1} agents; there are at most "
-                f"{self.max_agents}",
-                passes=True,
-            )
-        if self._numbers[author] >= MAX_NUMBERS:
-            return Rejection(f"a claim of more than {MAX_NUMBERS} entries of agent {author:.0f}")
         return None

@@ -21,11 +21,14 @@ later generation than the first are followed by its number.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from coopbandits.core import rows
+from coopbandits.core.aggregate.aggregation import MessageSize
+from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes
+from coopbandits.core.aggregate.messages import check_vectors
 from coopbandits.core.checks import require_count
 from coopbandits.core.draws import uniforms, words
 from coopbandits.core.errors import InputError
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
     from coopbandits.core.aggregate.claims import Claims
     from coopbandits.core.contract import LocalView, State, Vector
+    from coopbandits.core.statistic import Registers
 
 EXPONENTIALS = 32
 """L; the estimate is within 18 % of N in two of three networks."""
@@ -106,15 +110,6 @@ def counted(s: Any) -> float:
     return float(min(s.me.most_agents, max(s.me.last_count, count_agents(s.me.total))))
 
 
-def write_minima(s: Any, told: float, out: Any, at: int) -> int:
-    """Write [Σ m | m | generation] from a place on; return where it ends.
-
-    For a neighbour that told the same sum, m is left out.
-    """
-    out[at] = s.me.total
-    return at + 1 if told == s.me.total else write_drawn(s, out, at + 1)
-
-
 def write_drawn(s: Any, out: Any, at: int) -> int:
     """Write [m | generation] from a place on, 0 left out; return where it ends."""
     rows.copy(out[at : at + EXPONENTIALS], s.minima)
@@ -166,3 +161,34 @@ def check_count(told: Vector, claims: Claims, now: float) -> None:
     number = float(told[EXPONENTIALS]) if told.size > EXPONENTIALS else 0.0
     latest = claims.most_rounds(now) / GENERATION + 1.0
     claims.check_within("a generation", number, 0.0, latest)
+
+
+class CountingMachine(FieldMachine):
+    """An agent whose messages are [registers | a value | Σ m | m | generation]."""
+
+    def check_messages(self, messages: Mapping[int, Vector]) -> None:
+        size = self.registers.size + 1
+        check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
+        check_minima(messages, size, sums=1)
+
+    def check_state(self, values: State) -> None:
+        check_counting(values)
+
+
+class CountingAggregation(Aggregation):
+    """An aggregation with such messages, whose agents count each other."""
+
+    machine: ClassVar[type[FieldMachine]] = CountingMachine
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"random_word"})
+
+    def message_width(self, sizes: Sizes) -> int:
+        return sizes.width + 1 + 1 + EXPONENTIALS + 1
+
+    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
+        """Return the size without and with the minima by which agents are counted."""
+        del max_agents
+        usual = registers.size + 2 + (self.decaying(registers).decay != 1.0)
+        return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")

@@ -49,7 +49,7 @@ from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
 from coopbandits.core.spelling import Named, is_ours, told
 from coopbandits.core.state import Stateful, read_field
-from coopbandits.core.statistic import Registers
+from coopbandits.core.statistic import Registers, VersionedRegisters
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
@@ -187,6 +187,8 @@ class Aggregation(AnyAggregation):
         Whether neighbours' values replace own ones in part, so that an agent by quite another clock
         is not listened to: if one end of a link took the other's values for older than they are,
         all would forget a bit in every round.
+    versioned : bool
+        Whether registers that fade carry the number of pulls ever made, which tells newer ones.
 
     Notes
     -----
@@ -204,6 +206,7 @@ class Aggregation(AnyAggregation):
     finds_out: bool = False
     stamped: ClassVar[bool] = True
     converts: ClassVar[bool] = False
+    versioned: ClassVar[bool] = False
 
     @abstractmethod
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
@@ -303,7 +306,8 @@ class Aggregation(AnyAggregation):
         return found
 
     def decaying(self, registers: Registers) -> Registers:
-        return registers.decaying(getattr(self, "discount", 1.0))
+        found = registers.decaying(getattr(self, "discount", 1.0))
+        return VersionedRegisters(found) if self.versioned and found.decay != 1.0 else found
 
     def make(self, view: LocalView, registers: Registers) -> ContextMachine:
         return self.machine(self, view, self.decaying(registers))

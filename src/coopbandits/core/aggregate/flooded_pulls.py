@@ -67,10 +67,9 @@ class FloodedPullsMachine(FieldMachine):
                     f"message from {j} tells of {len(items)} pulls; it may tell of up to {most}"
                 )
             # What comes late, or again, may be too old to count and is still no mistake.
-            self._check_keys(items, 0, self.state.me.rounds, f"message from {j}")
-
-    def _check_keys(self, items: Vector, oldest: int, now: int, source: str) -> None:
-        check_keys(items[:, :KEY], self.state.me.agents, oldest, now, source)
+            check_keys(
+                items[:, :KEY], self.state.me.agents, 0, self.state.me.rounds, f"message from {j}"
+            )
 
     def check_state(self, values: State) -> None:
         for name in ("num_pulls", "rounds", "num_news"):
@@ -81,7 +80,7 @@ class FloodedPullsMachine(FieldMachine):
                 f"state field num_news is {num_news}; an agent passes on up to {len(news)} items"
             )
         oldest = max(0, now - len(values["seen"]) + 1)
-        self._check_keys(news[:num_news], oldest, now, "state field news")
+        check_keys(news[:num_news, :KEY], self.state.me.agents, oldest, now, "state field news")
         if self.state.plain.size > 0:
             check_arms(news[:num_news, KEY], self.registers.num_arms, "state field news")
         if ((values["seen"] < 0) | (values["seen"] >= 2**BITS)).any():

@@ -94,7 +94,6 @@ from coopbandits.core.aggregate.pooling import (
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.core.statistic import VersionedRegisters
 from coopbandits.core.statistic.site_sums import add_site_pull
 
 if TYPE_CHECKING:
@@ -707,6 +706,7 @@ class FloodedTotals(Aggregation):
     takes_time: ClassVar[bool] = True
     grows: ClassVar[bool] = True
     outlives: ClassVar[bool] = True
+    versioned: ClassVar[bool] = True
     stamped: ClassVar[bool] = False
     machine: ClassVar[type[FieldMachine]] = FloodedTotalsMachine
     derived: ClassVar[tuple[str, ...]] = (
@@ -738,11 +738,6 @@ class FloodedTotals(Aggregation):
 
     def carried(self, asked: Statistic) -> Statistic:
         return carried(self.spread, asked)
-
-    def decaying(self, registers: Registers) -> Registers:
-        """Return registers whose version only grows, whatever is forgotten."""
-        found = super().decaying(registers)
-        return found if found.decay == 1.0 else VersionedRegisters(found)
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
         """Return the tables, what links have heard, and room to work in; settings need some."""

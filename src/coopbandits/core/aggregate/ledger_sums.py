@@ -128,7 +128,6 @@ from coopbandits.core.aggregate.tree_sums import (
 from coopbandits.core.checks import require_count
 from coopbandits.core.draws import remainder_of, word_at
 from coopbandits.core.errors import InputError
-from coopbandits.core.statistic import VersionedRegisters
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
@@ -503,6 +502,7 @@ class LedgerSums(Aggregation):
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
     outlives: ClassVar[bool] = True
+    versioned: ClassVar[bool] = True
     certifies: ClassVar[bool] = True
     machine: ClassVar[type[FieldMachine]] = LedgerSumsMachine
     shared: ClassVar[str] = "own"
@@ -517,11 +517,6 @@ class LedgerSums(Aggregation):
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"random_word"})
-
-    def decaying(self, registers: Registers) -> Registers:
-        """Return registers whose version only grows, whatever is forgotten."""
-        found = super().decaying(registers)
-        return found if found.decay == 1.0 else VersionedRegisters(found)
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
         width = sizes.width + 2

@@ -26,14 +26,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
-from coopbandits.core.aggregate.aggregation import ON_AVERAGE, ROBUST, MessageSize
+from coopbandits.core.aggregate.aggregation import ON_AVERAGE, ROBUST
 from coopbandits.core.aggregate.consensus import Averages
 from coopbandits.core.aggregate.extrema import (
     COUNTING,
-    EXPONENTIALS,
+    CountingAggregation,
+    CountingMachine,
     check_count,
-    check_counting,
-    check_minima,
     counted,
     end_count,
     hear_minima,
@@ -41,27 +40,17 @@ from coopbandits.core.aggregate.extrema import (
     write_drawn,
 )
 from coopbandits.core.aggregate.fields import AGENTS, FieldMachine, Sizes
-from coopbandits.core.aggregate.messages import check_vectors
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims
-    from coopbandits.core.contract import LocalView, State, Vector
-    from coopbandits.core.statistic import Registers
+    from coopbandits.core.contract import LocalView, Vector
 
 RECENT = 10.0
 """A neighbour not heard for this many rounds is not counted as one."""
 
 
-class PullMixingMachine(FieldMachine):
+class PullMixingMachine(CountingMachine):
     """An agent that checks what it is sent."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        size = self.registers.size + 1
-        check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
-        check_minima(messages, size, sums=1)
-
-    def check_state(self, values: State) -> None:
-        check_counting(values)
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Reject averages beyond what one agent can have pulled, and minima that cannot be."""
@@ -81,7 +70,7 @@ class PullMixingMachine(FieldMachine):
 
 
 @dataclass(frozen=True)
-class PullMixing(Averages):
+class PullMixing(Averages, CountingAggregation):
     """Network averages under any failures, and totals from an estimate of N.
 
     Parameters
@@ -105,10 +94,6 @@ class PullMixing(Averages):
     machine: ClassVar[type[FieldMachine]] = PullMixingMachine
     derived: ClassVar[tuple[str, ...]] = ("moved", "degree", "born", "most_agents")
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"random_word"})
-
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
         return {
             "mixed": sizes.width,  # x
@@ -121,14 +106,6 @@ class PullMixing(Averages):
 
     def start(self, s: Any, view: LocalView) -> None:
         start_counting(s, view)
-
-    def message_width(self, sizes: Sizes) -> int:
-        return sizes.width + 1 + 1 + EXPONENTIALS + 1
-
-    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        del max_agents
-        usual = registers.size + 2 + (self.decaying(registers).decay != 1.0)
-        return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
     @staticmethod
     def prepare(s: Any) -> None:

@@ -30,24 +30,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from coopbandits.core import rows
-from coopbandits.core.aggregate.aggregation import MessageSize
 from coopbandits.core.aggregate.extrema import (
     COUNTING,
-    EXPONENTIALS,
-    check_counting,
-    check_minima,
+    CountingAggregation,
     counted,
     end_count,
     hear_minima,
     start_counting,
-    write_minima,
+    write_drawn,
 )
-from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine, Sizes, whole
-from coopbandits.core.aggregate.messages import check_vectors
+from coopbandits.core.aggregate.fields import AGENTS, Sizes, whole
 
 if TYPE_CHECKING:
-    from coopbandits.core.contract import LocalView, State, Vector
-    from coopbandits.core.statistic import Registers
+    from coopbandits.core.contract import LocalView, Vector
 
 PATIENCE = 2.0
 """A neighbour not heard for this many of its mean gaps is handed nothing."""
@@ -56,20 +51,8 @@ LEAST_WEIGHT = 1e-9
 """A weight z up to this is lost in the rounding of sums that have grown for long."""
 
 
-class RunningSumsMachine(FieldMachine):
-    """An agent that checks the form of what it is sent."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        size = self.registers.size + 1
-        check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
-        check_minima(messages, size, sums=1)
-
-    def check_state(self, values: State) -> None:
-        check_counting(values)
-
-
 @dataclass(frozen=True)
-class RunningSums(Aggregation):
+class RunningSums(CountingAggregation):
     """Network averages with all mass accounted for, and totals from an estimate of N.
 
     Notes
@@ -81,13 +64,8 @@ class RunningSums(Aggregation):
     """
 
     name: ClassVar[str] = "running-sums"
-    machine: ClassVar[type[FieldMachine]] = RunningSumsMachine
     clips: ClassVar[bool] = True
     derived: ClassVar[tuple[str, ...]] = ("share", "alive", "born", "most_agents")
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"random_word"})
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
         links, size = sizes.links, sizes.width + 1
@@ -108,14 +86,6 @@ class RunningSums(Aggregation):
     def start(self, s: Any, view: LocalView) -> None:
         s.held[-1], s.gaps[:] = 1.0, 1.0
         start_counting(s, view)
-
-    def message_width(self, sizes: Sizes) -> int:
-        return sizes.width + 1 + 1 + EXPONENTIALS + 1
-
-    def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        del max_agents
-        usual = registers.size + 2 + (registers.decay != 1.0)
-        return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:
@@ -155,7 +125,9 @@ class RunningSums(Aggregation):
             rows.copy(out[:size], s.offered)
         if s.gated[link] == 1:
             rows.subtract(out[:size], s.withheld[link])
-        return write_minima(s, s.told[link], out, size)
+        out[size] = s.me.total
+        # m is left out for a neighbour that told the same sum.
+        return size + 1 if s.told[link] == s.me.total else write_drawn(s, out, size + 1)
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
