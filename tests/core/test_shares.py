@@ -68,7 +68,7 @@ def test_shares_add_up_to_all_that_was_observed(policy: Policy, rounds: int) -> 
 
 def test_who_also_counts_the_pulls_of_others_tells_no_share() -> None:
     agent = make_agent(UCBNetwork(), one_view())
-    with pytest.raises(InputError, match="does not tell its share"):
+    with pytest.raises(InputError, match="share of what was observed"):
         agent.machine.share()
 
 

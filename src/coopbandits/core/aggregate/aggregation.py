@@ -1,6 +1,6 @@
 """The contract of an aggregation: a spec, and the machine of one agent that it makes.
 
-The **spec** is a frozen value with settings and a spelling. It says what agents must be told, what
+The **spec** is a frozen value with settings and a spelling. It says what agents must know, what
 they can stand, and how much they send; callers ask it instead of knowing its class. The
 **machine** is what one agent runs: four methods and its state. Both treat what is added up as
 vectors of registers, whose meaning is known to the statistic alone.
@@ -71,14 +71,14 @@ class AnyAggregation(Named, ABC):
     needs_common_round : bool
         Whether its agents only work where all count rounds together, and not on own clocks.
     shares : {"own", "mixed", "on average", ""}
-        What `Machine.share` returns; "" where it does not tell.
+        What `Machine.share` returns; "" where it raises.
     totals : bool
         Whether estimates tend to the network's reward sums and numbers of pulls where all agents
         are neighbours and all messages arrive. False where counts are something else, such as the
         weights of means.
     counts_pulls : bool
-        Whether estimates tell of pulls; False where they tell an index made for them something
-        else, such as a rank of arms.
+        Whether estimates are of pulls; False where they are something else for an index made for
+        them, such as a rank of arms.
     exact : bool
         Whether, once all news has arrived, every agent's estimate is exactly the network's totals.
     checks_claims : bool
@@ -109,7 +109,7 @@ class AnyAggregation(Named, ABC):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What agents must be told beyond their row of P, as in `Policy.needs`."""
+        """What agents must know beyond their row of P, as in `Policy.needs`."""
         return frozenset()
 
     @property
@@ -192,23 +192,23 @@ class Machine(Stateful, ABC):
         return type(self).check_claims is not Machine.check_claims
 
     def pass_time(self, tick: int) -> None:
-        """Take note of the time at which the round ends, where the view says that it is told."""
+        """Note the time at which the round ends, where `LocalView.told_time` is set."""
         del tick
         raise InputError(f"{type(self).__name__} forgets by rounds, and cannot be told the time")
 
     def reopened(self, word: int) -> None:
-        """Take note that the state was read from a disk, and may be older than what was sent.
+        """Note that the state was read from a disk, and may be older than what was sent.
 
         `word` is random, and another one every time. No earlier message arrives from now on.
         """
-        del word  # most tell totals, which are the newer the larger they are
+        del word  # most send totals, of which larger ones are newer
 
     def parted(self, neighbors: Collection[int]) -> None:
-        """Take note that links have ended: these neighbours were told nothing of the next round.
+        """Note that links have ended: these neighbours received nothing of the next round.
 
-        It is told between the end of a round and the messages of the next.
+        Called between the end of a round and the messages of the next.
         """
-        del neighbors  # most do not take notice of what they have told
+        del neighbors  # most do not remember what they have sent
 
     def share(self) -> Share:
         """Return this agent's share of all that was observed.
@@ -216,12 +216,12 @@ class Machine(Stateful, ABC):
         Shares of all agents, after the same number of rounds, add up to the network's rewards and
         pulls: nothing is lost, and nothing counts twice.
         """
-        raise InputError(f"{type(self).__name__} does not tell its share of what was observed")
+        raise InputError(f"{type(self).__name__} does not report its share of what was observed")
 
     def scatter(self, bounded: bool) -> Scatter | None:
         """Return how much sites differ; None where an agent does not know others one by one.
 
-        `bounded` tells that every reward lies in 0 to 1.
+        `bounded` means that every reward lies in 0 to 1.
         """
         del bounded
         return None

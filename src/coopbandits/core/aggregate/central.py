@@ -2,7 +2,7 @@
 
 The contract is smaller than an agent's: in every round, for every agent in turn, `choose` and then
 `observe`; then `end_round`. A controller that acts on whole rounds reads what it knew at the start.
-One that only serves agents is told whose turn it is, and says what was sent.
+One that only serves agents also needs to know whose turn it is, and reports what was sent.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CentralAggregation(Named, ABC):
         return asked
 
     def memory(self, index: Index) -> Aggregation | None:
-        """Return what its controller remembers, for compiled engines; None if it cannot be told."""
+        """Return what its controller remembers, for compiled engines; None if they cannot."""
         del index
         return None
 
@@ -66,7 +66,7 @@ class CentralAggregation(Named, ABC):
 
 @dataclass(frozen=True)
 class PooledTotals(Silent):
-    """What a controller remembers, as the fields of one agent that is told everything.
+    """What a controller remembers, as the fields of one agent that sees everything.
 
     The settings are those of `CentralTotals`.
     """

@@ -124,8 +124,8 @@ SHORT = 256
 """Messages up to this size are read value by value."""
 
 FEW = 4
-"""So many entries are taken one by one, in about 10 µs each. Operations on whole tables take 40 µs,
-and hardly more for a hundred entries."""
+"""Up to this many entries are taken one by one, in about 10 µs each. Operations on whole tables
+take 40 µs, and hardly more for a hundred entries."""
 
 PER_ENTRY = ("entries", "tags", "marks")
 """Tables with a row per entry."""

@@ -4,8 +4,8 @@ With a discount γ a pull counts 1 until its round ends, γ in the next round, t
 from when it was made, not from when it was heard of. What comes late is old, never fresh. Messages
 carry a stamp, the sender's clock when it wrote them, by which the receiver lets them age. The clock
 is the number of rounds ended where all agents count rounds together. Where they do not, an agent
-moves its clock on to the latest that it hears of, so that all forget at the same pace; and
-where rounds have no length, as in a fleet, it is told the time.
+moves its clock on to the latest that it hears of, so that all forget at the same pace; and where
+rounds have no length, as in a fleet, it is told the time.
 
 With a window of w rounds, what an agent knew w rounds ago is subtracted from what it knows now.
 

@@ -49,11 +49,11 @@ life before. A memory of r rounds has sent numbers up to r + 1. A neighbour that
 one, under the mark that this memory has drawn for the link, has heard nothing that it does not
 know. Any other answer means that the memory is too old, or that the neighbour has forgotten what it
 heard. Then the agent *resets*: it drops what it held when it was opened, and draws new marks. So it
-does if a neighbour has not answered after `PATIENCE` rounds. Those are asked who were neighbours
-when it was opened, as soon as they are again. Who has become one since may know of a later life,
-too: its answer is right unless it acknowledges a number that this memory has not sent. A memory of
-before anybody was heard has only those to ask, and cannot know how many will come: it waits for
-`PATIENCE` rounds, and resumes if no answer was wrong.
+does if a neighbour has not answered after `PATIENCE` rounds. It asks those that were neighbours
+when it was opened, as soon as they are again. A neighbour that has become one since may know of a
+later life, too: its answer is right unless it acknowledges a number that this memory has not sent.
+A memory from before any neighbour was heard has only newcomers to ask, and cannot know how many
+will come: it waits for `PATIENCE` rounds, and resumes if no answer was wrong.
 
 *Many recovering.* If i and its neighbour j are both put back, both may look right to each other,
 and what i holds may be known to a third by way of j. So i also waits for j: a recovering agent

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,6 @@ from coopbandits.core.checks import require_number
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
-
-if TYPE_CHECKING:
-    pass
-
 
 FEW = 64
 """Below this size Python's sum beats a numpy call."""
