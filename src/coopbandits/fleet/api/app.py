@@ -207,7 +207,7 @@ class Api(PageSite):
 
     def cluster(self, _: Request) -> Answer:
         """Return the cluster's document, and who has which version of it."""
-        return accepted(self.service.ruling())
+        return accepted(self.service.cluster())
 
     def adopt(self, request: Request) -> Answer:
         """Take a new document of the cluster."""
