@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.api.app import PUBLIC, Api, Drain
-from coopbandits.fleet.api.callers import Callers
 from coopbandits.fleet.api.messages import Answer
 from coopbandits.fleet.api.protocol import Connection
-from coopbandits.fleet.api.site import Site
+from coopbandits.fleet.api.site import Callers, Site
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.sparing import SparingLog
 from coopbandits.fleet.transport.sockets import Listener
@@ -269,7 +268,7 @@ class Connections:
 
     def note_refusal(self, answer: Answer) -> None:
         """Count and log what was no request within the limits."""
-        self.api.meter.count("other", answer.status)
+        self.api.meter.requests["other", answer.status] += 1
         now = asyncio.get_running_loop().time()
         self._refusals.warning(now, "refused a request: %s", answer.body.decode())
 
