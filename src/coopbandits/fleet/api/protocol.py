@@ -296,7 +296,7 @@ class Connection(asyncio.Protocol):
     # Answering
 
     def _enqueue(self, request: Request) -> None:
-        """Answer a request, if none is before it; a client gets one turn per call."""
+        """Answer a request now if it is its turn; a client gets one turn per call."""
         if self._stream is not None:
             return
         if self._current or self._queue or self._clogged or self._had_turn:
@@ -305,25 +305,25 @@ class Connection(asyncio.Protocol):
                 self.transport.pause_reading()
             if self._had_turn and len(self._queue) == 1:
                 self.loop.call_soon(self._take_turn)
+            return
+        self._had_turn, self._current = True, request
+        if request.answer is not None:
+            self._reply(request.answer)
         else:
-            self._had_turn = True
-            self._serve(request)
+            self.api.serve(request, self._reply)
 
     def _take_turn(self) -> None:
         if self._current or self._clogged or not self._queue:
             return
         if self.transport is None or self.transport.is_closing():
             return
-        self._serve(self._queue.popleft())
-        if not self._queue:
-            self.transport.resume_reading()
-
-    def _serve(self, request: Request) -> None:
-        self._current = request
+        self._current = request = self._queue.popleft()
         if request.answer is not None:
             self._reply(request.answer)
         else:
             self.api.serve(request, self._reply)
+        if not self._queue:
+            self.transport.resume_reading()
 
     def _reply(self, answer: Answer) -> None:
         request, transport = self._current, self.transport

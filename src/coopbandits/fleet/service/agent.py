@@ -80,6 +80,7 @@ class ServedAgent:
         self.stored = stored
         self.services: dict[int, ServedBandit] = {}
         self._live: list[ServedBandit] = []  # those that have arms
+        self._only: ServedBandit | None = None  # of these, where there is one
         self.token: str | None = None
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
@@ -93,13 +94,14 @@ class ServedAgent:
             else:
                 self.services[bandit.number] = ServedBandit(self, bandit)
         self._live = [each for each in self.services.values() if each.declared.arms]
-        self.token = self._live[0].token if len(self._live) == 1 else None
+        self._only = self._live[0] if len(self._live) == 1 else None
+        self.token = None if self._only is None else self._only.token
 
     def renew_tokens(self, tokens: Mapping[str, str]) -> None:
         """Use the present contents of token files; retired bandits keep their tokens."""
         for service in self._live:
             service.token = tokens.get(service.declared.name)
-        self.token = self._live[0].token if len(self._live) == 1 else None
+        self.token = None if self._only is None else self._only.token
 
     def bandit(self, name: str) -> ServedBandit:
         """Return the service of one bandit."""
@@ -114,28 +116,28 @@ class ServedAgent:
         found = [each.summary() for each in self.services.values()]
         return sorted(found, key=lambda state: state.retired)
 
-    def _only(self) -> ServedBandit:
-        live = self._live
-        if len(live) == 1:
-            return live[0]
-        names = [service.declared.name for service in live][:10]
-        raise UnknownBanditError(
-            f"this agent has {len(live)} bandits: {', '.join(names)}"
-            f"{', …' if len(live) > 10 else ''}; name one, as in /bandits/"
-            f"{names[0] if names else 'NAME'}/choose"
+    def _unnamed(self) -> UnknownBanditError:
+        """Return the error of a call that must name a bandit."""
+        names, more = [service.declared.name for service in self._live][:10], len(self._live) > 10
+        return UnknownBanditError(
+            f"this agent has {len(self._live)} bandits: {', '.join(names)}{', …' if more else ''}; "
+            f"name one, as in /bandits/{names[0] if names else 'NAME'}/choose"
         )
 
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
     ) -> Choice:
         """Choose where there is one bandit only."""
-        return self._only().choose(allowed, context)
+        if self._only is None:
+            raise self._unnamed()
+        return self._only.choose(allowed, context)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count a reward where there is one bandit only, or a late one of a retired bandit."""
-        only = self._only()
+        if self._only is None:
+            raise self._unnamed()
         try:
-            return only.observe(ticket, reward)
+            return self._only.observe(ticket, reward)
         except UnknownTicketError:
             owner = self.owner_of(ticket)
             if owner is None:
@@ -152,15 +154,19 @@ class ServedAgent:
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm where there is one bandit only."""
-        return self._only().arms(context)
+        if self._only is None:
+            raise self._unnamed()
+        return self._only.arms(context)
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far where there is one bandit only."""
-        return self._only().recommendation(confidence)
+        if self._only is None:
+            raise self._unnamed()
+        return self._only.recommendation(confidence)
 
     def context_schema(self) -> dict[str, Any] | None:
         """Return the JSON schema of contexts where there is one bandit only."""
-        return self._live[0].encoder.schema() if len(self._live) == 1 else None
+        return None if self._only is None else self._only.encoder.schema()
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows of the first bandit, with events after number `since`."""

@@ -271,7 +271,8 @@ class ServedBandit:
         if agent.draining:
             raise UnavailableError(f"{DRAINING}; ask another agent")
         if self.node.bandits.journal.read_only:
-            return Choice("", self._name(replica.advise(agent.words(), places, features)))
+            arm = replica.advise(agent.words(), places, features)
+            return Choice("", list(replica.arms.values())[arm])
         now = agent.clock()
         self.choosing.check(now)
         try:
@@ -279,7 +280,7 @@ class ServedBandit:
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
         self.choosing.spare -= 1.0
-        return Choice(replica.tickets.name(number), self._name(arm))
+        return Choice(replica.tickets.name(number), list(replica.arms.values())[arm])
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; repeating the same one is harmless."""
@@ -310,11 +311,8 @@ class ServedBandit:
         if not duplicate:
             self.observing.spare -= 1.0
             self.node.sessions.wake(self.declared.number)
-        return Receipt(ticket, self._name(arm), reward, duplicate)
-
-    def _name(self, place: int) -> str:
-        """Return the name of an arm of the agent's, which may no longer be declared."""
-        return list(self.replica.arms.values())[place] or "(purged)"
+        # The arm may no longer be declared; one that was purged has no name.
+        return Receipt(ticket, list(replica.arms.values())[arm] or "(purged)", reward, duplicate)
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm, for requests like this where a context is given."""
