@@ -16,14 +16,16 @@ import contextlib
 import logging
 import socket
 from collections import deque
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
 import httptools
 
 from coopbandits.fleet.api.messages import Answer, Begin, encode, refused
 from coopbandits.fleet.api.site import Request, Site
-from coopbandits.fleet.config import ApiLimits
+
+if TYPE_CHECKING:
+    from coopbandits.fleet.api.server import Connections
 
 MAX_HEADERS = 100
 MAX_AHEAD = 16
@@ -65,37 +67,13 @@ class RefusedError(Exception):
         self.answer = refused(status, sentence)
 
 
-class Owner(Protocol):
-    """Keeps all connections.
-
-    Attributes
-    ----------
-    api : Site
-        Answers requests.
-    limits : ApiLimits
-        What is taken of clients.
-    date : bytes
-        The time, for the header Date.
-    """
-
-    api: Site
-    limits: ApiLimits
-    date: bytes
-
-    def forget(self, made: Connection) -> None:
-        """A connection has ended."""
-
-    def note_refusal(self, answer: Answer) -> None:
-        """Something was refused that is no request within the limits."""
-
-
 class Connection(asyncio.Protocol):
     """A connection within its limits.
 
     Parameters
     ----------
-    owner : Owner
-        The server's connections.
+    owner : Connections
+        All connections of the server.
     loop : AbstractEventLoop
         The running event loop.
 
@@ -111,7 +89,7 @@ class Connection(asyncio.Protocol):
         None until hands are shaken, where there is TLS.
     """
 
-    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, owner: Connections, loop: asyncio.AbstractEventLoop) -> None:
         self.owner, self.loop, self.api = owner, loop, owner.api
         self.parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self.transport: asyncio.Transport | None = None
