@@ -12,8 +12,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.dashboard.serving import Shown
 from coopbandits.dashboard.stored import StoredRun
 from coopbandits.fleet.api.messages import JSON, Answer
-from coopbandits.fleet.api.pages import EVENTS, FRESH, ROOT
-from coopbandits.fleet.api.site import Endpoint, Request
+from coopbandits.fleet.api.site import EVENTS, FRESH, ROOT, Endpoint, Request
 
 
 class StoredSite(Shown):

@@ -156,7 +156,7 @@ class LocalAgent:
 
     def cluster(self) -> dict[str, Any]:
         """Return the cluster's document, and who has which version of it."""
-        return self._ask(lambda: self._runtime.service.ruling())
+        return self._ask(lambda: self._runtime.service.cluster())
 
     def adopt(self, signed: bytes) -> dict[str, Any]:
         """Take a signed document of the cluster, as JSON; return what `cluster` does."""

@@ -16,7 +16,7 @@ from coopbandits.fleet.config.bandits import BanditConfig, from_journal
 from coopbandits.fleet.identity.files import behind, write_file
 from coopbandits.fleet.process.backup import as_written, at_epoch, read
 from coopbandits.fleet.process.declare import all_bandits, in_force
-from coopbandits.fleet.service.bandits import REMOVED, learned
+from coopbandits.fleet.service.bandit import REMOVED, learned
 from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.journal import read_identity
 
