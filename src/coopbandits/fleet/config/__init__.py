@@ -6,10 +6,10 @@ from coopbandits.fleet.config.model import (
     ClusterConfig,
     DocumentConfig,
     NodeConfig,
-    TlsFiles,
 )
 from coopbandits.fleet.config.read import ConfigError, parse_config, read_config, write_config
 from coopbandits.fleet.config.rewards import RewardScale
+from coopbandits.fleet.identity.tls import TlsFiles
 
 __all__ = [
     "ApiLimits",

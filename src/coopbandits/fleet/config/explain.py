@@ -10,9 +10,9 @@ from coopbandits.fleet.address import show_place
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.features import Feature
 from coopbandits.fleet.config.fields import shown
-from coopbandits.fleet.config.files import dates, read_credentials
 from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.sizes import bytes_per_second, memory_mb, message_size
+from coopbandits.fleet.identity.tls import read_credentials, validity
 
 DAY = 86400.0
 
@@ -142,7 +142,7 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
         if left < 14:
             yield f"the certificate expires in {left:.0f} days; renew it: coopbandits certs renew"
     if config.api_tls:
-        yield from _api_certificate_warnings(dates(config.api_tls.certificate), now)
+        yield from _api_certificate_warnings(validity(config.api_tls.certificate), now)
 
 
 def _api_certificate_warnings(held: tuple[float, float], now: float) -> Iterator[str]:

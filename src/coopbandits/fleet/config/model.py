@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.identity.tls import TlsFiles
 
 if TYPE_CHECKING:
     from coopbandits.fleet.config.bandits import BanditConfig
@@ -23,14 +24,6 @@ MOST_AGENTS = 1000
 
 MOST_FLOODED = 200
 """A cluster that says it may have more agents floods only where a policy says so."""
-
-
-class TlsFiles(NamedTuple):
-    """Files in PEM format: the trusted authority, the own certificate, and its key."""
-
-    ca: Path
-    certificate: Path
-    key: Path
 
 
 @dataclass(frozen=True)

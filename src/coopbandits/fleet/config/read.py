@@ -35,9 +35,11 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +47,22 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config import bandits
 from coopbandits.fleet.config import fields as read
 from coopbandits.fleet.config.consistency import find_contradictions
-from coopbandits.fleet.config.files import find_bad_files
 from coopbandits.fleet.config.model import (
     ApiLimits,
     ClusterConfig,
     DocumentConfig,
     NodeConfig,
-    TlsFiles,
 )
 from coopbandits.fleet.config.sizes import find_oversize
+from coopbandits.fleet.identity.files import read_token
+from coopbandits.fleet.identity.names import read_revoked
+from coopbandits.fleet.identity.tls import (
+    Credentials,
+    ThrowawayCredentials,
+    TlsFiles,
+    api_context,
+    read_credentials,
+)
 
 CLUSTER: dict[str, read.Reader] = {
     "name": read.name,
@@ -154,6 +163,39 @@ def read_config(path: str | Path, *, now: float, insecure: bool = False) -> Node
     if problems:
         raise ConfigError(str(path), problems)
     return config
+
+
+def find_bad_files(config: NodeConfig) -> Iterator[str]:
+    """Yield a sentence for every problem of the files that a configuration names."""
+    checks: list[Callable[[], object]] = [partial(require_uvloop, config)]
+    tokens = [config.token_file, *(bandit.token_file for bandit in config.bandits.values())]
+    checks += [partial(read_token, path) for path in tokens if path is not None]
+    if config.revoked is not None:
+        checks.append(partial(read_revoked, config.revoked))
+    if config.tls is not None:
+        checks.append(partial(read_credentials, config.id, config.tls))
+    if config.api_tls is not None:
+        checks.append(partial(api_context, config.api_tls))
+    for check in checks:
+        try:
+            check()
+        except InputError as error:
+            yield str(error)
+
+
+def require_uvloop(config: NodeConfig) -> None:
+    """Raise InputError if a configuration sets uvloop and it is not installed."""
+    if config.uvloop and find_spec("uvloop") is None:
+        raise InputError(
+            "[node] uvloop is true, but uvloop is not installed; install it or set it to false"
+        )
+
+
+def credentials_of(config: NodeConfig) -> Credentials:
+    """Return a node's credentials: from its files, or throw-away ones without [tls]."""
+    if config.tls is None:
+        return ThrowawayCredentials(config.id, config.cluster.name)
+    return read_credentials(config.id, config.tls)
 
 
 def load(path: str | Path) -> dict[str, Any]:

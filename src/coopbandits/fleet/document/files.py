@@ -23,15 +23,14 @@ from coopbandits.fleet.document.seal import (
     make_head,
     sign,
 )
-from coopbandits.fleet.identity.files import write_file
+from coopbandits.fleet.identity.files import file_version, write_file
 from coopbandits.fleet.identity.operators import (
     SIGNATURE_BYTES,
-    holds,
     key_text,
     load_key,
     parse_key,
+    verifies,
 )
-from coopbandits.fleet.identity.tls import file_version
 from coopbandits.fleet.storage.disk import DiskError
 
 log = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ def sign_file(
     document = checked(_read(path), nodes)
     head = _head(document)
     made = dict(sign(head, map(load_key, keys)).signatures)
-    kept = {key: value for key, value in _signatures(path) if holds(key, value, head)}
+    kept = {key: value for key, value in _signatures(path) if verifies(key, value, head)}
     found = kept | made
     if len(found) > MAX_SIGNATURES:
         raise InputError(f"{len(found)} keys have signed {path}; {MAX_SIGNATURES} are enough")
@@ -77,7 +76,7 @@ def load_signed(path: Path) -> Signed:
     if not seal.signatures:
         raise InputError(f"{path} is not signed; sign it with: coopbandits cluster sign {path}")
     for key, value in seal.signatures:
-        if not holds(key, value, seal.head):
+        if not verifies(key, value, seal.head):
             raise InputError(
                 f"{path} is not what {key_text(key)} has signed; sign it again with: coopbandits "
                 f"cluster sign {path}"

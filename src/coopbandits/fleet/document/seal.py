@@ -23,9 +23,9 @@ from coopbandits.fleet.config.fields import MAX_OPERATORS
 from coopbandits.fleet.identity.operators import (
     KEY_BYTES,
     SIGNATURE_BYTES,
-    holds,
     key_text,
     public_bytes,
+    verifies,
 )
 
 PURPOSE = "coopbandits cluster document 1"
@@ -88,7 +88,7 @@ class Seal(msgspec.Struct, frozen=True):
         known, found = frozenset(keys), False
         for key, signature in self.signatures:
             if key in known:
-                if not holds(key, signature, self.head):
+                if not verifies(key, signature, self.head):
                     raise ForgedError(f"a signature of {key_text(key)} that does not hold")
                 found = True
         return found

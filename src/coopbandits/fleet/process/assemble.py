@@ -12,8 +12,7 @@ from coopbandits.fleet.config import BanditConfig, ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
 from coopbandits.fleet.config.features import LARGEST
 from coopbandits.fleet.document.keeper import Keeper
-from coopbandits.fleet.identity.notary import Notary, Signing
-from coopbandits.fleet.identity.throwaway import ThrowawayNotary
+from coopbandits.fleet.identity.notary import Notary, Signing, ThrowawayNotary
 from coopbandits.fleet.overlay.hyparview import Chance, HyParView
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.protocol.node import Node

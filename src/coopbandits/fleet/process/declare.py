@@ -22,9 +22,8 @@ from coopbandits.fleet.config.sizes import message_bytes
 from coopbandits.fleet.document.check import declared_by, declared_problems, node_problems
 from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.keeper import Keeper, Taker
-from coopbandits.fleet.identity.names import agent_number
+from coopbandits.fleet.identity.names import Revoked, agent_number
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.process.assemble import (
     SPARE_BYTES,
     make_agent,

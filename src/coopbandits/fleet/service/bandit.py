@@ -22,7 +22,7 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.features import ONES
-from coopbandits.fleet.config.files import read_token
+from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
     CONFIDENCE,
