@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.config import write_config
-from coopbandits.fleet.config.compare import compare_files
+from coopbandits.fleet.config.check import compare_files
 
 from .sample import NOW, spoiled
 
@@ -56,7 +56,7 @@ def test_others_are_named() -> None:
     ("key", "value", "sentence"),
     [
         ("rounds_per_second", 5, r"rounds_per_second.* 5\.0.*1\.toml.* 20\.0"),
-        ("max_agents", 9, r"max_agents.* 9\b.*1\.toml.* None"),
+        ("max_agents", 9, r"max_agents.* 9\b.*1\.toml.* none"),
     ],
 )
 def test_other_clusters(key: str, value: Any, sentence: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.fields import duration, shown
+from coopbandits.fleet.config.values import read_duration, show_duration
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from coopbandits.fleet.config.fields import duration, shown
     ],
 )
 def test_durations_are_read(text: str, seconds: float) -> None:
-    assert duration("half_life", text) == seconds
+    assert read_duration("half_life", text) == seconds
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 )  # fmt: skip
 def test_anything_else_is_one_sentence(value: Any) -> None:
     with pytest.raises(InputError, match=r"\[cluster\] half_life.*'90s'"):
-        duration("[cluster] half_life", value)
+        read_duration("[cluster] half_life", value)
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_anything_else_is_one_sentence(value: Any) -> None:
     [(0.5, "0.5 s"), (90.0, "1.5 min"), (7200.0, "2 h"), (604800.0, "7 d")],
 )
 def test_durations_are_shown(seconds: float, text: str) -> None:
-    assert shown(seconds) == text
+    assert show_duration(seconds) == text

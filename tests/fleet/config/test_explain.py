@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.config import DocumentConfig, NodeConfig, parse_config
-from coopbandits.fleet.config.explain import explain, find_warnings
+from coopbandits.fleet.config.check import explain, find_warnings
 from coopbandits.fleet.identity.certs import init_authority, issue
 
 from .sample import NOW, REMOVED, made, spoiled
@@ -52,7 +52,7 @@ def test_explain(config: NodeConfig, tmp_path: Path) -> None:
         assert re.search(fact, told[row])
     for fact in (
         "  button .*3 arms, rewards 0 to 1\n",
-        " flood-ts, robust: goes on",
+        " flood-ts, robust: rounds continue",
         f" number {config.bandits['button'].number}\n",
         r"nothing without news, .*up to 8002 values, 1\.3 MB/s",
     ):

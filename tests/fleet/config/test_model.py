@@ -40,8 +40,8 @@ def test_policies_make_agents_of_what_is_told(spelling: str) -> None:
         {1: 0.5},
         num_arms=3,
         sigma=bandit.scale.sigma,
-        num_agents=bandit.told_num_agents,
-        lambda_bound=bandit.told_lambda_bound,
+        num_agents=bandit.known_num_agents,
+        lambda_bound=bandit.known_lambda_bound,
         random_word=7,
     )
     assert bandit.policy_object.make_agent(view).choose(5) in range(3)
@@ -50,7 +50,7 @@ def test_policies_make_agents_of_what_is_told(spelling: str) -> None:
 def test_estimates_are_settings_of_the_policy() -> None:
     bandit = replace(made_bandit(), policy="dducb:eta=3", num_agents="estimate", lambda_bound=0.5)
     assert bandit.policy_object == DDUCB(eta=3.0, num_agents="estimate")
-    assert (bandit.told_num_agents, bandit.told_lambda_bound) == (None, 0.5)
+    assert (bandit.known_num_agents, bandit.known_lambda_bound) == (None, 0.5)
 
 
 @pytest.mark.parametrize("policy", ["flood-ts", "tree-ts", "flooded-totals*kl-ucb"])

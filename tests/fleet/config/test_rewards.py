@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from coopbandits import InputError
-from coopbandits.fleet.config.rewards import reward_scale
+from coopbandits.fleet.config.bandits import reward_scale
 
 
 def test_a_range_becomes_the_unit_interval() -> None:

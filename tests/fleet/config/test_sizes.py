@@ -8,13 +8,7 @@ import pytest
 from coopbandits.core.aggregate import extrema
 from coopbandits.core.contract import Agent, LocalView
 from coopbandits.fleet.config.bandits import BanditConfig
-from coopbandits.fleet.config.sizes import (
-    LINK_MB,
-    OVERHEAD,
-    bytes_per_second,
-    memory_mb,
-    message_size,
-)
+from coopbandits.fleet.config.check import LINK_MB, OVERHEAD, bytes_per_second, memory_mb
 
 from .sample import made
 
@@ -31,8 +25,8 @@ def agents_of(bandit: BanditConfig) -> dict[int, Agent]:
                 1 - len(neighbors) / 3,
                 dict.fromkeys(neighbors, 1 / 3),
                 num_arms=len(bandit.arms),
-                num_agents=bandit.told_num_agents,
-                lambda_bound=bandit.told_lambda_bound,
+                num_agents=bandit.known_num_agents,
+                lambda_bound=bandit.known_lambda_bound,
                 random_word=12345 + i,
             )
         )
@@ -89,7 +83,7 @@ def test_messages_of_real_agents(
         num_agents=3 if "num_agents" in needs else None,
         lambda_bound=0.9 if "lambda_bound" in needs else None,
     )
-    size = message_size(bandit)
+    size = bandit.message_size()
     assert size is not None
     assert size[:2] == values
     seen = sizes_seen(bandit, lossless=estimated)

@@ -10,8 +10,8 @@ import pytest
 from coopbandits.cli import app
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.read import write_config
-from coopbandits.fleet.document.check import checked
-from coopbandits.fleet.document.files import signature_file
+from coopbandits.fleet.document.content import check_document
+from coopbandits.fleet.document.seal import signature_file
 from coopbandits.fleet.identity.operators import make_key
 
 from ..bandits import BUTTON
@@ -45,10 +45,10 @@ def test_nothing_is_signed_that_agents_would_refuse(tmp_path: Path) -> None:
     assert not signature_file(path).exists()
     path.write_text(write_config({"cluster": HEAD | {"colour": 1}, "bandits": {"b": {}}}))
     with pytest.raises(InputError, match=r"(?s)\[cluster\].*\[bandits.b\].*arms"):
-        checked(path.read_bytes())
+        check_document(path.read_bytes())
     path.write_text(write_config({"cluster": HEAD | {"colour": 1}}) + "[bandits]\nb = 1\n")
     with pytest.raises(InputError, match=r"(?s)\[cluster\].*\[bandits\] b.* 1\b"):
-        checked(path.read_bytes())
+        check_document(path.read_bytes())
 
 
 def test_files_of_nodes_are_looked_at_too(

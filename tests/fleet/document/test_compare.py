@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from coopbandits.fleet.document.check import differences
-from coopbandits.fleet.document.content import read_document
+from coopbandits.fleet.document.content import differences, read_document
 
 from .made import signed, text
 

@@ -4,8 +4,7 @@ import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.document.content import read_document
-from coopbandits.fleet.document.seal import MAX_CONTENT, MAX_VERSION
+from coopbandits.fleet.document.content import MAX_CONTENT, MAX_VERSION, read_document
 
 from .made import public, text
 
@@ -82,7 +81,7 @@ def test_versions_that_are_none(version: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("cluster", "no TOML"),
+        ("cluster", "not TOML"),
         ("cluster = 3", r"\[cluster\].* 3\b"),
         ("a.b = 1", "'a'"),
         ("members = 3\nbandits = 3", "members"),
@@ -109,7 +108,7 @@ def test_what_is_no_document(text: str, reason: str) -> None:
 
 
 def test_what_is_no_text() -> None:
-    with pytest.raises(InputError, match="no TOML"):
+    with pytest.raises(InputError, match="not TOML"):
         read_document(b"\xff\xfe")
 
 

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.document import files
+from coopbandits.fleet.document import seal
 from coopbandits.fleet.document.content import read_document
-from coopbandits.fleet.document.files import (
+from coopbandits.fleet.document.seal import (
+    Signed,
     WatchedDocument,
     load_signed,
     sign_file,
     signature_file,
 )
-from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.identity.operators import make_key
 from coopbandits.fleet.storage.disk import DiskError
 
@@ -81,7 +81,7 @@ def test_files_that_cannot_be_used(
         load_signed(path)
     with pytest.raises(InputError, match="No such file"):
         load_signed(tmp_path / "missing")
-    monkeypatch.setattr(files, "MOST_BYTES", 10)
+    monkeypatch.setattr(seal, "MAX_FILE_BYTES", 10)
     with pytest.raises(InputError, match="10 bytes"):
         load_signed(path)
 
@@ -124,7 +124,7 @@ def test_a_watched_file_is_taken_when_it_changes(
     watched = WatchedDocument(path, adopt)
     watched.refresh()
     watched.refresh()
-    assert "is not taken: " in caplog.text
+    assert "rejected the document in" in caplog.text
     assert caplog.text.count("is not signed") == 1, "once per change"
     sign_file(path, [key])
     watched.refresh()

@@ -94,7 +94,7 @@ class ServedBandit:
         choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
         self.choosing, self.observing = self._pace(choices), self._pace(rewards)
         self.allowance = Allowance(bandit.most_pulls, self.choosing, self.observing)
-        self.node.settings.keeper.join(f"pace of {self.declared.number}", self.allowance)
+        self.node.settings.documents.subscribe(f"pace of {self.declared.number}", self.allowance)
 
     def take(self, bandit: BanditConfig) -> None:
         """Go by this declaration from now on."""
@@ -113,7 +113,7 @@ class ServedBandit:
     def _pace(self, made: int) -> Pace:
         """Return a pace by all pulls since the epoch began: those that neighbours believe."""
         bandit, now = self.declared, self.agent.clock()
-        document, rate = self.node.settings.keeper.document, bandit.most_pulls
+        document, rate = self.node.settings.documents.document, bandit.most_pulls
         if document is not None:  # the allowance lowers the pace then, but nobody believes less
             rate = max(rate, document.settings.get("max_pulls_per_second", rate))
         return Pace(rate, now - bandit.cluster.epoch, made, now)

@@ -140,30 +140,34 @@ def _labelled(
 
 def state_of(node: Node) -> dict[str, Any]:
     """Return which document an agent has, and what is wrong with it."""
-    keeper = node.settings.keeper
-    return {"version": keeper.version, "digest": keeper.digest.hex(), "alarm": keeper.alarm}
+    documents = node.settings.documents
+    return {
+        "version": documents.version,
+        "digest": documents.digest.hex(),
+        "alarm": documents.alarm,
+    }
 
 
 def document_metrics(node: Node) -> list[Metric]:
     """Return the same as metrics."""
-    keeper = node.settings.keeper
+    documents = node.settings.documents
     return [
-        measured("document_version", ({}, keeper.version)),
-        measured("document_alarm", ({}, float(bool(keeper.alarm)))),
+        measured("document_version", ({}, documents.version)),
+        measured("document_alarm", ({}, float(bool(documents.alarm)))),
     ]
 
 
 def ruling(node: Node) -> dict[str, Any]:
     """Return the document, whom the agent believes, and the versions of its neighbours."""
-    keeper = node.settings.keeper
-    signed = keeper.kept.signed if keeper.kept else None
+    documents = node.settings.documents
+    signed = documents.stored.signed if documents.stored else None
     return {
         "id": node.settings.node,
-        "cluster": keeper.cluster,
+        "cluster": documents.cluster,
         **state_of(node),
-        "operators": [key_text(key) for key in keeper.keys],
+        "operators": [key_text(key) for key in documents.keys],
         "neighbors": {
-            name: reader.version if (reader := node.spread.readers.get(name)) else None
+            name: peer.version if (peer := node.spread.peers.get(name)) else None
             for name in node.peers
         },
         "content": signed.content.decode() if signed else None,

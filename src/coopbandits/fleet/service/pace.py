@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coopbandits.core.aggregate.claims import SLACK
 from coopbandits.fleet.document.content import Document
-from coopbandits.fleet.document.keeper import Taker
+from coopbandits.fleet.document.store import DocumentSubscriber
 from coopbandits.fleet.service import TooManyTicketsError
 
 BURST = SLACK / 2
@@ -62,7 +62,7 @@ class Pace:
         self._spare -= 1.0
 
 
-class Allowance(Taker):
+class Allowance(DocumentSubscriber):
     """Changes the pace of an application to what the cluster's document says.
 
     Parameters
@@ -77,7 +77,7 @@ class Allowance(Taker):
         self.declared, self.paces = declared, paces
         self._ruled: float | None = None
 
-    def take(self, document: Document) -> None:
+    def apply(self, document: Document) -> None:
         """Let calls pass at the rate that a document says."""
         self._ruled = document.settings.get("max_pulls_per_second")
         self.declare(self.declared)

@@ -34,7 +34,7 @@ def agent_state(service: ServedBandit, since: int, bandits: Sequence[str]) -> Ag
     now, estimates = service.agent.clock(), service.arms()
     choices, rewards = replica.tickets.next_number - 1, int(replica.own_counts.sum())
     waiting = len(replica.tickets.open)
-    by_context, keeper = bool(service.encoder.features), node.settings.keeper
+    by_context, documents = bool(service.encoder.features), node.settings.documents
     known = [arm for arm in estimates if arm.mean is not None and not by_context]
     own_choices = replica.own_choices[service.menu.places]
     return AgentState(
@@ -59,7 +59,7 @@ def agent_state(service: ServedBandit, since: int, bandits: Sequence[str]) -> Ag
         ],
         events=node.chronicle.since(since),
         bandits=list(bandits),
-        document=keeper.version if keeper.takes_part else None,
+        document=documents.version if documents.enabled else None,
         by_context=by_context,
     )
 
