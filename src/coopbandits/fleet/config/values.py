@@ -25,6 +25,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from ipaddress import IPv6Address
@@ -71,7 +72,8 @@ def read_value(what: str, value: object, kind: Any) -> Any:
         pass
     hint = ""
     if plain is int and isinstance(value, float) and value.is_integer():
-        hint = f": write {value:.0f}"
+        with suppress(msgspec.ValidationError):
+            hint = f": write {msgspec.convert(int(value), kind)}"
     raise InputError(f"{what} is {value!r}; it must be {metadata[-1].description}{hint}")
 
 
