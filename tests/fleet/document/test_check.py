@@ -51,6 +51,15 @@ def test_nothing_is_signed_that_agents_would_refuse(tmp_path: Path) -> None:
         check_document(path.read_bytes())
 
 
+@pytest.mark.parametrize("key", ["reward_range", "features"])
+def test_a_number_beyond_all_floats_is_one_sentence(key: str) -> None:
+    huge = [0, 10**400]
+    given = BUTTON | {key: huge if key == "reward_range" else {"hour": huge}}
+    content = write_config({"cluster": HEAD, "bandits": {"button": given}}).encode()
+    with pytest.raises(InputError, match=rf"\[bandits\.button\] {key}.* \[0, 10+\]"):
+        check_document(content)
+
+
 def test_files_of_nodes_are_looked_at_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

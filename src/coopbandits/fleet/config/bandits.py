@@ -29,6 +29,7 @@ from msgspec import Meta
 from coopbandits.core.aggregate import FloodedTotals, MessageSize
 from coopbandits.core.aggregate.aggregation import SYNCHRONOUS
 from coopbandits.core.aggregate.forgetting import DISCOUNT, HALF_LIFE
+from coopbandits.core.checks import to_float
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import Policy
 from coopbandits.core.registry import REGISTRY, parse_policy
@@ -239,7 +240,7 @@ def read_policy(what: str, value: object) -> str:
 def read_range(what: str, value: object) -> tuple[float, float]:
     """Read the lowest and the highest reward."""
     if isinstance(value, list) and len(value) == 2 and all(map(is_number, value)):
-        low, high = map(float, value)
+        low, high = map(to_float, value)
         if 0.0 < high - low < math.inf:
             return low, high
     raise InputError(

@@ -20,6 +20,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from coopbandits.core.checks import to_float
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config.values import is_number, read_name
@@ -112,7 +113,7 @@ def _read_feature(what: str, name: str, value: object) -> Feature:
                     raise InputError(f"{what} has {each!r} twice; list every category once")
             return Feature(name, None, tuple(value))
         if len(value) == 2 and all(map(is_number, value)):
-            low, high = map(float, value)
+            low, high = map(to_float, value)
             if 0.0 < high - low < math.inf:
                 return Feature(name, (low, high))
     raise InputError(
