@@ -307,11 +307,7 @@ def read_arms(what: str, value: object) -> tuple[Arm, ...]:
     return tuple(arms)
 
 
-def read_arm_ids(what: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise InputError(f'{what} is {value!r}; it must be a list of ids of arms: ["red"]')
-    return tuple(read_name(f"{what}[{at}]", each) for at, each in enumerate(value))
-
+ArmIds = Annotated[tuple[Name, ...], Meta(description='a list of ids of arms: ["red"]')]
 
 NumAgents = Annotated[
     Count | Literal["estimate"], Meta(description="a whole number, at least 1, or 'estimate'")
@@ -375,7 +371,7 @@ class BanditConfig:
     max_pulls_per_second: Rate | None = None
     pinned: Name | None = None
     token_file: FilePath | None = None
-    purged: Annotated[tuple[str, ...], read_arm_ids] = ()
+    purged: ArmIds = ()
 
     @property
     def where(self) -> str:

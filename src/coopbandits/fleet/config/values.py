@@ -7,11 +7,13 @@ The keys of a table are the fields of a dataclass whose types say how their valu
         max_streams: Count = 16
         hosts: Hosts = ()
 
-There are two kinds of types. Plain data is converted by msgspec within constraints, and described
-in words; other values have a converter, which gets the name of the value for its errors::
+There are three kinds of types. Plain data is converted by msgspec within constraints, and described
+in words; other values have a converter, which gets the name of the value for its errors; and lists
+have items of either kind::
 
     Count = Annotated[int, Meta(ge=1, description="a whole number, at least 1")]
     Hosts = Annotated[tuple[str, ...], read_hosts]
+    Ids = Annotated[tuple[Name, ...], Meta(description="a list of ids")]
 
 Every value is converted on its own, since msgspec stops at the first error of a whole table and
 says little about it. So all problems of a file are reported at once, each in a sentence with table,
@@ -66,6 +68,10 @@ def read_value(what: str, value: object, kind: Any) -> Any:
     for each in metadata:
         if not isinstance(each, Meta):
             return each(what, value)
+    if isinstance(value, list) and (many := get_origin(plain)) in (tuple, frozenset):
+        limit, item = metadata[-1].max_length, get_args(plain)[0]
+        if limit is None or len(value) <= limit:
+            return many(read_value(f"{what}[{at}]", each, item) for at, each in enumerate(value))
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
@@ -121,7 +127,9 @@ class TableReader:
                 found[key] = self.folder / value if isinstance(value, Path) else value
         return found
 
-    def table(self, name: str, table: Table, moved: Mapping[str, str] | None = None) -> Any:
+    def table(
+        self, name: str, table: Table, moved: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         """Return the valid values of the table ``[name]``, by key; none if it is missing."""
         return self.read(f"[{name}]", self.data.get(name, {}), table, moved)
 
@@ -331,25 +339,16 @@ def read_api_address(what: str, value: object) -> Address | Path:
     return read_listen_address(what, value)
 
 
-def read_seeds(what: str, value: object) -> tuple[Address, ...]:
-    """Read addresses of other agents, or names of services with SRV records."""
-    if not isinstance(value, list) or len(value) > MAX_SEEDS:
+def read_seed(what: str, value: object) -> Address:
+    """Read the address of another agent, or the name of a service with SRV records."""
+    if not isinstance(value, str) or not value.startswith("_"):
+        return read_address(what, value)
+    if SERVICE.fullmatch(value) is None or len(value) > MAX_DNS_NAME:
         raise InputError(
-            f"{what} is {value!r}; it must be a list of up to {MAX_SEEDS} addresses, such as "
-            "['shop-1.example.net:7400']"
+            f"{what} is {value!r}; it must be the name of a service with SRV records, such as "
+            "'_coopbandits._tcp.example.org', without a port"
         )
-    found = []
-    for at, each in enumerate(value):
-        if not isinstance(each, str) or not each.startswith("_"):
-            found.append(read_address(f"{what}[{at}]", each))
-        elif SERVICE.fullmatch(each) and len(each) <= MAX_DNS_NAME:
-            found.append(Address(each, 0))
-        else:
-            raise InputError(
-                f"{what}[{at}] is {each!r}; it must be the name of a service with SRV records, "
-                "such as '_coopbandits._tcp.example.org', without a port"
-            )
-    return tuple(found)
+    return Address(value, 0)
 
 
 def read_hosts(what: str, value: object) -> tuple[str, ...]:
@@ -388,7 +387,13 @@ DialAddress = Annotated[Address, read_address]
 
 ApiAddress = Annotated[Address | Path, read_api_address]
 
-Seeds = Annotated[tuple[Address, ...], read_seeds]
+Seeds = Annotated[
+    tuple[Annotated[Address, read_seed], ...],
+    Meta(
+        max_length=MAX_SEEDS,
+        description=f"a list of up to {MAX_SEEDS} addresses, such as ['shop-1.example.net:7400']",
+    ),
+]
 
 Hosts = Annotated[tuple[str, ...], read_hosts]
 

@@ -52,7 +52,6 @@ from coopbandits.fleet.config.values import (
     Rate,
     Table,
     TableReader,
-    read_value,
     table_of,
 )
 from coopbandits.fleet.identity.names import agent_number
@@ -91,11 +90,9 @@ Pace = Annotated[
 ]
 
 
-def read_ids(what: str, value: object) -> frozenset[str]:
-    """Read ids of agents."""
-    if not isinstance(value, list):
-        raise InputError(f"{what} is {value!r}; it must be a list of agents' ids, such as ['a']")
-    return frozenset(read_value(f"{what}[{at}]", name, NodeId) for at, name in enumerate(value))
+NodeIds = Annotated[
+    frozenset[NodeId], Meta(description="a list of agents' ids, such as ['shop-1']")
+]
 
 
 @dataclass(frozen=True)
@@ -123,7 +120,7 @@ class Document:
     name: Name
     version: Version
     operators: Operators = ()
-    revoked: Annotated[frozenset[str], read_ids] = frozenset()
+    revoked: NodeIds = frozenset()
     settings: Mapping[str, float] = field(default_factory=dict)
     members: Mapping[str, Address] = field(default_factory=dict)
     bandits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
