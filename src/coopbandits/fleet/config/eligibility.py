@@ -15,7 +15,7 @@ from coopbandits.core import registry
 from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import combine
+from coopbandits.core.policy import AnyPolicy, Policy, combine
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.core.spelling import make
 
@@ -28,9 +28,13 @@ TRIAL = LocalView(
 )  # fmt: skip
 
 
-def trial_view(policy: Any) -> LocalView:
+def trial_view(policy: AnyPolicy) -> LocalView:
     """Return a view for an agent that is only made to inspect its methods."""
     return replace(TRIAL, num_features=1) if policy.takes_context else TRIAL
+
+
+def _trial_agent(policy: Policy) -> Any:
+    return make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
 
 
 class Traits(NamedTuple):
@@ -46,7 +50,7 @@ class Traits(NamedTuple):
     outlives: bool
 
 
-def traits_of(policy: Any) -> Traits:
+def traits_of(policy: AnyPolicy) -> Traits:
     """Return the declarations of a policy or of its aggregation."""
     who = policy if policy.parts is None else policy.parts.aggregation
     return Traits(
@@ -61,9 +65,9 @@ def traits_of(policy: Any) -> Traits:
     )
 
 
-def obstacle(policy: Any) -> str:
+def obstacle(policy: AnyPolicy) -> str:
     """Return why a policy cannot run in a fleet, as a clause; "" if it can."""
-    if not hasattr(policy, "make_agent"):
+    if not isinstance(policy, Policy):
         return "one controller that sees every pull chooses for all its agents"
     found, parts = traits_of(policy), policy.parts
     if policy.takes_context and not (parts and parts.registers(2, 1).one_context):
@@ -88,7 +92,7 @@ def obstacle(policy: Any) -> str:
             f"{who} forgets by rounds, which have no common length in a fleet; leave out discount "
             'and window, and set half_life = "2h" in [bandits.NAME] instead'
         )
-    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
+    agent = _trial_agent(policy)
     if parts is None and (lacking := missing_methods(agent)):
         return f"its agents have no {', '.join(lacking)}"
     if parts is not None and not agent.machine.checks_claims:
@@ -96,18 +100,18 @@ def obstacle(policy: Any) -> str:
     return ""
 
 
-def can_widen(policy: Any) -> bool:
+def can_widen(policy: AnyPolicy) -> bool:
     """Return whether arms can be added to agents of a policy."""
-    if policy.parts is None:
-        return False
-    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
-    return bool(agent.machine.registered)
+    return isinstance(policy, Policy) and bool(
+        policy.parts and _trial_agent(policy).machine.registered
+    )
 
 
-def can_purge(policy: Any) -> bool:
+def can_purge(policy: AnyPolicy) -> bool:
     """Return whether agents of a policy can merge the registers of several arms into one."""
-    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
-    return bool(policy.parts and agent.machine.registers.adds_arms)
+    return isinstance(policy, Policy) and bool(
+        policy.parts and _trial_agent(policy).machine.registers.adds_arms
+    )
 
 
 def missing_methods(agent: object) -> list[str]:
@@ -116,7 +120,7 @@ def missing_methods(agent: object) -> list[str]:
     return [name for name in names if name[0] != "_" and not hasattr(agent, name)]
 
 
-def require_eligible(what: str, policy: Any) -> None:
+def require_eligible(what: str, policy: AnyPolicy) -> None:
     """Raise InputError, with the policies that can, if a policy cannot run in a fleet."""
     if reason := obstacle(policy):
         carriers = [each.name for each in registry.AGGREGATIONS if each.mode and each.checks_claims]
@@ -127,7 +131,7 @@ def require_eligible(what: str, policy: Any) -> None:
         )
 
 
-def require_blind(what: str, policy: Any) -> None:
+def require_blind(what: str, policy: AnyPolicy) -> None:
     """Raise InputError if a policy is contextual, for applications that send no features."""
     if policy.takes_context:
         raise InputError(
@@ -142,7 +146,7 @@ def eligible_names() -> list[str]:
     return [policy.name for policy in shipped if not obstacle(policy)]
 
 
-def can_estimate(policy: Any, setting: str) -> bool:
+def can_estimate(policy: AnyPolicy, setting: str) -> bool:
     """Return whether a policy's agents can estimate what `setting` would state."""
     return hasattr(policy, setting) or hasattr(policy.parts and policy.parts.aggregation, setting)
 
