@@ -107,13 +107,12 @@ def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:
 
 def _rewards(bandit: BanditConfig) -> Iterator[str]:
     ends = bandit.reward_range or (0.0, 1.0)
-    # Beyond these bounds, squares and quotients of rewards overflow.
     if bandit.reward_range is None and bandit.sigma is None:
         yield (
             f"{bandit.where} has neither reward_range nor sigma; give the lowest and the highest "
             "reward as reward_range = [0.0, 1.0], or the rewards' standard deviation as sigma"
         )
-    elif max(map(abs, ends)) > MAX_REWARD:
+    elif max(map(abs, ends)) > MAX_REWARD:  # squares and quotients would overflow
         yield (
             f"{bandit.where} reward_range is {list(ends)}; it must be between {-MAX_REWARD:g} and "
             f"{MAX_REWARD:g}: report rewards in a larger unit"
