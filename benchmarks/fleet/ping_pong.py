@@ -21,7 +21,7 @@ from typing import NamedTuple
 from benchmarks.fleet.processes import Window
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import TlsFiles
-from coopbandits.fleet.config.files import read_credentials
+from coopbandits.fleet.identity.tls import read_credentials
 from coopbandits.fleet.protocol.frames import HEADER
 from coopbandits.fleet.transport.tcp import TcpTransport
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from coopbandits.cli import load
 from coopbandits.fleet.config import NodeConfig, read_config, write_config
-from coopbandits.fleet.config.explain import explain
+from coopbandits.fleet.config.check import explain
 from coopbandits.fleet.identity import certs
 from coopbandits.fleet.local import playing
 from coopbandits.fleet.local.members import FleetError

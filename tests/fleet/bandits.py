@@ -12,6 +12,7 @@ import networkx as nx
 
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.bandits import BANDIT, Arm, BanditConfig, derived_number, make_bandit
+from coopbandits.fleet.config.values import read_value
 from coopbandits.fleet.process.declare import take
 from coopbandits.fleet.service.agent import ServedAgent
 from tests.torture.schedule import ROUNDS_PER_SECOND, START
@@ -24,8 +25,8 @@ BANNER: dict[str, Any] = {"arms": ["a", "b", "c"], "sigma": 1.0, "policy": "floo
 
 def bandit(name: str, table: Mapping[str, Any], cluster: ClusterConfig = CLUSTER) -> BanditConfig:
     """Return a bandit as its section declares it."""
-    told = {key: BANDIT[key](f"[bandits.{name}] {key}", value) for key, value in table.items()}
-    return make_bandit(name, cluster, told)
+    values = {key: read_value(key, value, BANDIT.types[key]) for key, value in table.items()}
+    return make_bandit(name, cluster, values)
 
 
 def only(

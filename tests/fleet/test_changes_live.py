@@ -13,7 +13,7 @@ import pytest
 
 from coopbandits.cli import app
 from coopbandits.fleet.config import write_config
-from coopbandits.fleet.document.files import sign_file
+from coopbandits.fleet.document.seal import sign_file
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.identity.operators import key_text, make_key
 from coopbandits.fleet.local.trouble import Dice

@@ -28,7 +28,7 @@ import yaml
 
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import parse_config
-from coopbandits.fleet.config.compare import compare_files
+from coopbandits.fleet.config.check import compare_files
 from coopbandits.fleet.identity.certs import init_authority, issue
 
 from .process.agents import PATIENCE, TOKEN, wait

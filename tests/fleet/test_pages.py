@@ -29,8 +29,8 @@ from coopbandits.fleet.api.metrics import CUTS, DURATIONS, REQUESTS, Meter, rend
 from coopbandits.fleet.api.openapi import describe
 from coopbandits.fleet.client.exchange import ERRORS
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
-from coopbandits.fleet.config.files import api_context
 from coopbandits.fleet.identity.certs import init_authority, issue
+from coopbandits.fleet.identity.tls import api_context
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.service.metrics import CATALOGUE
 from coopbandits.fleet.storage import events

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from coopbandits.core import InputError
 from coopbandits.fleet.config import NodeConfig, parse_config
-from coopbandits.fleet.config.explain import explain
+from coopbandits.fleet.config.check import explain
 from coopbandits.fleet.config.read import ConfigError, load
 from coopbandits.fleet.process.assemble import make_agent
 

@@ -227,8 +227,8 @@ MUTANTS = (
     ),
     Mutant(
         "a document takes effect without being stored",
-        "fleet/document/keeper.py",
-        "        self.journal.adopt(Adopted(msgspec.msgpack.encode(kept)))\n",
+        "fleet/document/store.py",
+        "        self.journal.adopt(Adopted(msgspec.msgpack.encode(stored)))\n",
         "",
         ROBUST,
     ),

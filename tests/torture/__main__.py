@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from coopbandits.cli.screen import say
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.fields import duration
+from coopbandits.fleet.config.values import read_duration
 from coopbandits.sim.progress import Progress
 from tests.torture import report, run, schedule
 from tests.torture.run import Outcome
@@ -65,7 +65,7 @@ def _play(given: argparse.Namespace) -> int:
     require_count("--seeds", seeds)
     require_count("--first", given.first, least=0)
     require_count("--workers", 1 if given.workers is None else given.workers)
-    forgets = None if given.half_life is None else duration("--half-life", given.half_life)
+    forgets = None if given.half_life is None else read_duration("--half-life", given.half_life)
     setting = Setting(given.policy, given.agents, given.rounds, forgets, given.bandits, given.auto)
     setting.check()
     if given.seed is None:

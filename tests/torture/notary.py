@@ -14,8 +14,8 @@ import msgspec
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.identity.names import Revoked
 from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary
-from coopbandits.fleet.identity.revoked import Revoked
 
 AUTHORITY = b"the key of the authority"
 
@@ -38,7 +38,7 @@ class VirtualNotary(Notary):
     def __init__(self, node: str, scope: tuple[str, int]) -> None:
         self.node = node
         self.prefix = msgspec.msgpack.encode(["coopbandits entry", *scope])
-        self.authors, self.books = {}, WeakSet()
+        self.authors, self.holders = {}, WeakSet()
         self.fingerprint = self.learn(certificate_of(node))
 
     def refresh(self) -> None:

@@ -75,20 +75,20 @@ class Operator:
         """Look at the document of an agent: one that was handed over, and none that was lost."""
         process = actor.process
         assert process is not None
-        keeper = process.node.settings.keeper
-        if keeper.version < actor.document:
+        documents = process.node.settings.documents
+        if documents.version < actor.document:
             raise ViolationError(
-                f"{actor.name} has document {keeper.version}, and acknowledged {actor.document}"
+                f"{actor.name} has document {documents.version}, and acknowledged {actor.document}"
             )
-        if keeper.digest != self.digests[keeper.version]:
-            raise ViolationError(f"{actor.name} has another document {keeper.version}")
-        if keeper.alarm:
-            raise ViolationError(f"{actor.name} raises an alarm: {keeper.alarm}")
+        if documents.digest != self.digests[documents.version]:
+            raise ViolationError(f"{actor.name} has another document {documents.version}")
+        if documents.alarm:
+            raise ViolationError(f"{actor.name} raises an alarm: {documents.alarm}")
 
     def unwell(self) -> str:
         """Return who has not got the latest document; empty if everybody has."""
         for actor in self.stage.actors:
             process = actor.process
-            if process is not None and process.node.settings.keeper.version != self.latest:
+            if process is not None and process.node.settings.documents.version != self.latest:
                 return f"{actor.name} has not got document {self.latest}"
         return ""

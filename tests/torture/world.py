@@ -138,7 +138,7 @@ class World:
         made = ServedAgent(
             self.config(agent), node, words, self.clock_of(agent), self.shells[agent].wait
         )
-        node.settings.keeper.join("bandits", RuledBandits(made))
+        node.settings.documents.subscribe("bandits", RuledBandits(made))
         return made
 
     def served(self, agent: int, words: Callable[[], int]) -> ServedBandit:

@@ -16,12 +16,16 @@ from coopbandits.dashboard.targets import client_context, parse_target
 from coopbandits.fleet.address import show_place
 from coopbandits.fleet.client import Client, UnreachableError
 from coopbandits.fleet.config import parse_config
-from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.config.read import load
-from coopbandits.fleet.document.check import differences
-from coopbandits.fleet.document.content import Document, read_document
-from coopbandits.fleet.document.files import load_document, load_signed, sign_file, signature_file
-from coopbandits.fleet.document.seal import to_json
+from coopbandits.fleet.document.content import Document, differences, read_document
+from coopbandits.fleet.document.seal import (
+    load_document,
+    load_signed,
+    sign_file,
+    signature_file,
+    to_json,
+)
+from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.operators import key_text, make_key, parse_key
 from coopbandits.fleet.service import UnavailableError
 

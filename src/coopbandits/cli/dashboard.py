@@ -79,7 +79,7 @@ def _fleet(addresses: list[str], files: Files) -> Shown:
                 "coopbandits simulate … --keep watch --out FOLDER has written, or http://host:port"
             )
     watch, targets = part("dashboard.watch"), part("dashboard.targets")
-    token = part("fleet.config.files").read_token(files.token) if files.token else None
+    token = part("fleet.identity.files").read_token(files.token) if files.token else None
     tls = targets.client_context(*files[1:]) if any(files[1:]) else None
     # Who may read the agents with a token is to be asked for one here, too: another one, so that
     # theirs never leaves this process.

@@ -14,9 +14,9 @@ from coopbandits.cli.operate import add_commands
 from coopbandits.cli.options import folder, real, whole
 from coopbandits.cli.screen import GraphOption, say
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config import NodeConfig, fields, read_config
-from coopbandits.fleet.config.compare import compare_files
-from coopbandits.fleet.config.explain import explain
+from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.config.check import compare_files, explain
+from coopbandits.fleet.config.values import LogFormat, LogLevel, read_value
 from coopbandits.loading import part
 
 app = typer.Typer()
@@ -60,8 +60,8 @@ def agent_command(
     if len(config) > 1:
         raise InputError(f"an agent has one configuration file, but {len(config)} were given")
     told = {
-        "log_level": log_level and fields.log_level("--log-level", log_level),
-        "log_format": log_format and fields.log_format("--log-format", log_format),
+        "log_level": log_level and read_value("--log-level", log_level, LogLevel),
+        "log_format": log_format and read_value("--log-format", log_format, LogFormat),
     }
     instead: Any = {key: value for key, value in told.items() if value is not None}
 

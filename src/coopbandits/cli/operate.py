@@ -14,8 +14,8 @@ from coopbandits.cli.options import real
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import show_place
 from coopbandits.fleet.config import NodeConfig, parse_config
-from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.config.read import load
+from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.tls import reason_of
 from coopbandits.loading import part
 

@@ -55,7 +55,7 @@ def test_what_policies_are_told(
     given = (("num_agents", num_agents), ("lambda_bound", lambda_bound))
     changes = [(f"bandits.button.{key}", value) for key, value in given if value is not None]
     bandit = made(("bandits.button.policy", policy), *changes).bandits["button"]
-    assert (bandit.told_num_agents, bandit.told_lambda_bound) == told
+    assert (bandit.known_num_agents, bandit.known_lambda_bound) == told
 
 
 @pytest.mark.parametrize(

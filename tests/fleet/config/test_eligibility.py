@@ -9,11 +9,10 @@ import pytest
 from coopbandits import DDUCB, InputError, StagedMixing, combine
 from coopbandits.core.index import KLUCB
 from coopbandits.core.registry import parse_policy
-from coopbandits.fleet.config import fields
+from coopbandits.fleet.config.bandits import read_policy
+from coopbandits.fleet.config.check import explain
 from coopbandits.fleet.config.eligibility import TRIAL, eligible_names, missing_methods
-from coopbandits.fleet.config.explain import explain
 from coopbandits.fleet.config.read import ConfigError
-from coopbandits.fleet.config.sizes import message_size, most_values
 
 from .. import own_parts
 from .sample import NOW, REMOVED, made, made_bandit
@@ -72,7 +71,7 @@ def test_those_of_version_0_1_run() -> None:
 )
 def test_what_cannot_run_is_refused_in_one_sentence(text: str, reason: str) -> None:
     with pytest.raises(InputError) as refused:
-        fields.policy("policy", spelled(text))
+        read_policy("policy", spelled(text))
     sentence = str(refused.value)
     assert "\n" not in sentence
     assert repr(spelled(text)) in sentence
@@ -105,9 +104,9 @@ def test_what_is_not_there_is_told() -> None:
     with pytest.raises(ConfigError, match="nowhere_to_be_found"):
         made(("bandits.button.policy", "nowhere_to_be_found:MyPolicy"))
     with pytest.raises(InputError, match=r"'kl-usb'.*'kl-ucb'"):
-        fields.policy("policy", "tree-sums*kl-usb")
+        read_policy("policy", "tree-sums*kl-usb")
     with pytest.raises(InputError, match=r"'tree_ts'.*'tree-ts'"):
-        fields.policy("policy", "tree_ts")
+        read_policy("policy", "tree_ts")
 
 
 def test_an_aggregation_finds_out_what_a_policy_would() -> None:
@@ -139,15 +138,15 @@ def test_room_for_messages() -> None:
     bandit = made(("cluster.max_agents", 10)).bandits["button"]
     granted = 10 * (2 * len(bandit.arms) + 3)
     for policy in ("flood-ts:sigma=estimate", "tree-ts", "gossip-ts", f"{HERE}:Whole"):
-        assert most_values(replace(bandit, policy=policy)) >= granted
+        assert replace(bandit, policy=policy).max_message_values() >= granted
     alone = replace(bandit.cluster, max_agents=1)
     largest = replace(bandit, policy="tree-ts", cluster=alone)
-    size = message_size(largest)
+    size = largest.message_size()
     assert size is not None
-    assert most_values(largest) == size.most
+    assert largest.max_message_values() == size.most
 
 
 def test_a_policy_that_does_not_tell_its_messages() -> None:
     config = made(("bandits.button.policy", f"{HERE}:Whole"), *LOCAL, insecure=True)
-    assert message_size(config.bandits["button"]) is None
-    assert "messages of a size that the policy does not tell" in explain(config, NOW)
+    assert config.bandits["button"].message_size() is None
+    assert "messages of a size that the policy does not declare" in explain(config, NOW)

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, write_config
-from coopbandits.fleet.config.compare import compare
-from coopbandits.fleet.config.explain import explain
-from coopbandits.fleet.config.features import Encoder, Feature, read_features, table_of
+from coopbandits.fleet.config.check import compare, explain
+from coopbandits.fleet.config.features import Encoder, Feature, features_table, read_features
 from coopbandits.fleet.config.read import ConfigError
-from coopbandits.fleet.config.sizes import message_size
 from coopbandits.fleet.service import require_context
 
 from .sample import NOW, REMOVED, made, made_bandit
@@ -73,7 +71,7 @@ def test_what_is_written_is_read_again() -> None:
     text = write_config({"bandits": {"button": {"features": names}}})
     assert tomllib.loads(text)["bandits"]["button"]["features"] == names
     found = read_features("features", names)
-    assert read_features("features", table_of(found)) == found
+    assert read_features("features", features_table(found)) == found
 
 
 @pytest.mark.parametrize(
@@ -118,7 +116,7 @@ def test_what_it_means_is_explained() -> None:
     text = explain(declared(), NOW)
     row = next(line for line in text.splitlines() if "features: " in line)
     assert "country, one of 'PT', 'ES', 'FR'; hour, a number from 0 to 24: 6 columns" in row
-    size = message_size(declared().bandits["button"])
+    size = declared().bandits["button"].message_size()
     assert size is not None
     assert size.usual >= 3 * (6 * 9 // 2 + 1)
     assert "features" not in explain(made(*LOCAL, insecure=True), NOW)

@@ -10,14 +10,11 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from coopbandits.fleet.config import files, parse_config
-from coopbandits.fleet.config.files import (
-    api_context,
-    find_bad_files,
-    read_credentials,
-    read_token,
-)
+from coopbandits.fleet.config import parse_config, read
+from coopbandits.fleet.config.read import find_bad_files
 from coopbandits.fleet.identity.certs import init_authority, issue
+from coopbandits.fleet.identity.files import read_token
+from coopbandits.fleet.identity.tls import api_context, read_credentials
 
 from .sample import NOW, spoiled
 
@@ -98,7 +95,7 @@ def test_tokens(folder: Path) -> None:
         assert "16 ASCII characters" in text
         assert content.strip() == "" or content.strip() not in text
     token.chmod(0o604)
-    assert "everybody can read" in found(folder, ("node.token_file", "token"))[0]
+    assert "world-readable" in found(folder, ("node.token_file", "token"))[0]
     assert "cannot read" in found(folder, ("node.token_file", "nothing"))[0]
 
 
@@ -134,11 +131,11 @@ def test_tls_of_the_api_that_cannot_be_used(folder: Path) -> None:
         assert text.startswith("[api_tls] ")
         assert "together" in text
     (folder / "shop-2-key.pem").chmod(0o644)
-    assert "everybody can read" in found(folder, api_tls())[0]
+    assert "world-readable" in found(folder, api_tls())[0]
 
 
 def test_uvloop_must_be_there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(folder, ("node.uvloop", True)) == []
-    monkeypatch.setattr(files, "find_spec", lambda name: None)
+    monkeypatch.setattr(read, "find_spec", lambda name: None)
     (text,) = found(folder, ("node.uvloop", True))
     assert text.startswith("[node] uvloop")

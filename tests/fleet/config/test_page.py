@@ -16,10 +16,10 @@ from coopbandits.fleet.config import (
     DocumentConfig,
     NodeConfig,
     bandits,
-    read,
+    model,
 )
-from coopbandits.fleet.config.bandits import SHARED
-from coopbandits.fleet.config.model import MOST_AGENTS
+from coopbandits.fleet.config.bandits import MAX_AGENTS, SHARED
+from coopbandits.fleet.config.values import ADDRESS, read_value
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "configuration.md"
 DEFAULTS = {
@@ -27,16 +27,16 @@ DEFAULTS = {
     for kind in (bandits.BanditConfig, ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
     for field in fields(kind)
 }
-DEFAULTS |= {"number": None, "arms": MISSING, "minimum_share": 0.0, "max_agents": MOST_AGENTS}
+DEFAULTS |= {"number": None, "arms": MISSING, "minimum_share": 0.0, "max_agents": MAX_AGENTS}
 DEFAULTS |= {"neighbors": None}  # the list of them is a table of its own
 SECTIONS = {
-    "[cluster]": read.CLUSTER,
+    "[cluster]": bandits.CLUSTER,
     "[bandits.NAME]": bandits.BANDIT,
-    "[node]": read.NODE,
-    "[api_limits]": read.API_LIMITS,
-    "[tls] and [api_tls]": read.TLS,
-    "[document]": read.DOCUMENT,
-    "[[neighbors]]": read.NEIGHBOR,
+    "[node]": model.NODE,
+    "[api_limits]": model.API_LIMITS,
+    "[tls] and [api_tls]": model.TLS,
+    "[document]": model.DOCUMENT,
+    "[[neighbors]]": ADDRESS,
 }
 
 
@@ -62,17 +62,18 @@ def value(text: str) -> Any:
 
 @pytest.mark.parametrize("head", SECTIONS)
 def test_every_key_is_listed_with_its_default_and_an_example_that_is_accepted(head: str) -> None:
-    listed, readers = rows(head), SECTIONS[head]
-    assert list(listed) == list(readers)
+    listed, (types, required) = rows(head), SECTIONS[head]
+    assert sorted(listed) == sorted(types)
     for key, (default, example) in listed.items():
-        readers[key](key, value(example))
+        read_value(key, value(example), types[key])
+        assert (default == "required") == (key in required)
         found = DEFAULTS.get(key, MISSING)
         if found is MISSING:
             assert default == "required", key
         elif found is None:
             assert default == "none", key
         else:
-            assert readers[key](key, value(default)) == found, key
+            assert read_value(key, value(default), types[key]) == found, key
 
 
 def test_what_a_journal_depends_on_is_what_the_page_says() -> None:
@@ -82,7 +83,7 @@ def test_what_a_journal_depends_on_is_what_the_page_says() -> None:
         if line.startswith("| `") and "[" not in line.split("|")[1]
     )
     assert sorted(first) == ["epoch", "id", "name"]
-    assert sorted(first + second) == sorted({"id", *read.CLUSTER})
+    assert sorted(first + second) == sorted({"id", *bandits.CLUSTER.types})
     assert sorted(shared) == sorted(SHARED)
     failures = PAGE.with_name("failures.md").read_text().partition("The journal depends on ")[2]
     assert sorted(re.findall(r"`(\w+)`", failures.partition(".")[0])) == sorted(first)

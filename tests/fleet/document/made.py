@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from coopbandits.fleet.config import DocumentConfig
 from coopbandits.fleet.config.read import write_config
 from coopbandits.fleet.document.content import read_document
-from coopbandits.fleet.document.keeper import Keeper
 from coopbandits.fleet.document.seal import Signed, make_head, sign
+from coopbandits.fleet.document.store import DocumentStore
 from coopbandits.fleet.identity.operators import key_text, public_bytes
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.journal import Journal
@@ -59,9 +59,9 @@ def journal(disk: MemoryDisk) -> Journal:
     return found
 
 
-def keeper(disk: MemoryDisk | None = None, roots: tuple[int, ...] = (1,)) -> Keeper:
-    """Return what keeps the document of an agent that trusts some keys."""
-    return Keeper(NAME, map(public, roots), journal(disk or MemoryDisk()))
+def store(disk: MemoryDisk | None = None, roots: tuple[int, ...] = (1,)) -> DocumentStore:
+    """Return the document store of an agent that trusts some keys."""
+    return DocumentStore(NAME, map(public, roots), journal(disk or MemoryDisk()))
 
 
 def world(graph: nx.Graph[int], roots: tuple[int, ...] = (1,), **settings: Any) -> World:
@@ -72,7 +72,7 @@ def world(graph: nx.Graph[int], roots: tuple[int, ...] = (1,), **settings: Any) 
 
 def versions(fleet: World) -> list[int]:
     """Return the versions of all agents that run."""
-    return [node.settings.keeper.version for node in fleet.nodes if node is not None]
+    return [node.settings.documents.version for node in fleet.nodes if node is not None]
 
 
 def pass_seconds(fleet: World, seconds: float) -> None:

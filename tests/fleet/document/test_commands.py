@@ -12,7 +12,7 @@ from coopbandits.cli import app, cluster
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.api.server import Server
 from coopbandits.fleet.config import DocumentConfig
-from coopbandits.fleet.document.files import sign_file
+from coopbandits.fleet.document.seal import sign_file
 from coopbandits.fleet.identity.operators import make_key
 from tests.torture.world import World
 

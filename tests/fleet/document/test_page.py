@@ -6,9 +6,16 @@ import re
 import tomllib
 from pathlib import Path
 
-from coopbandits.fleet.config.read import DOCUMENT
-from coopbandits.fleet.document.content import CLUSTER, SETTINGS, read_document
-from coopbandits.fleet.document.seal import MAX_CHAIN, MAX_CONTENT, MAX_VERSION
+from coopbandits.fleet.config.model import DOCUMENT
+from coopbandits.fleet.config.values import read_value
+from coopbandits.fleet.document.content import (
+    CLUSTER,
+    MAX_CONTENT,
+    MAX_VERSION,
+    SETTINGS,
+    read_document,
+)
+from coopbandits.fleet.document.seal import MAX_CHAIN
 
 PAGE = (Path(__file__).parents[3] / "docs" / "fleet" / "document.md").read_text()
 
@@ -16,14 +23,14 @@ PAGE = (Path(__file__).parents[3] / "docs" / "fleet" / "document.md").read_text(
 def test_its_files_are_accepted() -> None:
     node, document = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
     for key, value in tomllib.loads(node)["document"].items():
-        DOCUMENT[key](key, value)
+        read_value(key, value, DOCUMENT.types[key])
     assert read_document(document.encode()).version == 1
 
 
 def test_its_table_lists_all_keys() -> None:
     table = PAGE.partition("| key | what it does")[2].partition("\n\n")[0]
-    assert re.findall(r"^\| `(\w+)` \|", table, re.M) == list(CLUSTER)
-    assert re.findall(r"^\| `\[settings\]` `(\w+)` \|", table, re.M) == list(SETTINGS)
+    assert re.findall(r"^\| `(\w+)` \|", table, re.M) == list(CLUSTER.types)
+    assert re.findall(r"^\| `\[settings\]` `(\w+)` \|", table, re.M) == list(SETTINGS.types)
 
 
 def test_its_numbers_are_those_of_the_code() -> None:

@@ -1,12 +1,32 @@
+"""Seals and trust, and signed documents on disk."""
+
 from __future__ import annotations
+
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.document.seal import ForgedError, Head, Seal, Trust, make_head, sign
+from coopbandits.fleet.document import seal
+from coopbandits.fleet.document.content import read_document
+from coopbandits.fleet.document.seal import (
+    ForgedError,
+    Head,
+    Seal,
+    Signed,
+    Trust,
+    WatchedDocument,
+    load_signed,
+    make_head,
+    sign,
+    sign_file,
+    signature_file,
+)
+from coopbandits.fleet.identity.operators import make_key
+from coopbandits.fleet.storage.disk import DiskError
 
-from .made import NAME, key, public, signed
+from .made import NAME, key, public, signed, text
 
 
 def test_a_seal_says_what_was_signed_and_by_whom() -> None:
@@ -22,7 +42,7 @@ def test_a_seal_says_what_was_signed_and_by_whom() -> None:
 def test_a_changed_head_or_signature_is_forged() -> None:
     seal = signed(7).seal
     other = make_head(NAME, 8, b"", ())
-    with pytest.raises(ForgedError, match="does not hold"):
+    with pytest.raises(ForgedError, match="not valid"):
         Seal(other, seal.signatures).signed_by([public(1)])
     ((name, signature),) = seal.signatures
     spoiled = bytes([signature[0] ^ 1]) + signature[1:]
@@ -52,7 +72,7 @@ def test_a_head_is_written_in_one_way_only() -> None:
     long = bytearray(make_head(NAME, 1, b"", ()))
     at = long.index(b"\xa4shop")
     long[at : at + 1] = b"\xd9\x04"  # the same text, its length in another form
-    with pytest.raises(InputError, match="is no head"):
+    with pytest.raises(InputError, match="not the head"):
         Seal(bytes(long), ()).open()
 
 
@@ -84,3 +104,128 @@ def test_two_may_sign() -> None:
     seal = sign(head, [key(1), key(2)])
     assert seal.signed_by([public(1)])
     assert seal.signed_by([public(2)])
+
+
+TEXT = '# ours\n[cluster]\nversion = {version}\nname = "shop"\n'
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tmp_path / "cluster.toml"
+    found.write_text(TEXT.format(version=1))
+    return found
+
+
+@pytest.fixture
+def key_file(tmp_path: Path) -> Path:
+    make_key(tmp_path / "operator.key")
+    return tmp_path / "operator.key"
+
+
+def test_a_file_is_signed_and_read(path: Path, key_file: Path) -> None:
+    document, signers = sign_file(path, [key_file])
+    found = load_signed(path)
+    assert found.seal.signed_by(signers)
+    assert found.content == document.content == read_document(found.content).content
+
+
+def test_a_second_key_adds_its_signature_to_the_same_content(
+    path: Path, key_file: Path, tmp_path: Path
+) -> None:
+    sign_file(path, [key_file])
+    other = tmp_path / "other.key"
+    make_key(other)
+    path.write_text(path.read_text() + "# a remark changes nothing\n")
+    _, signers = sign_file(path, [other])
+    assert len(signers) == len(load_signed(path).seal.signatures) == 2
+    path.write_text(TEXT.format(version=2))
+    with pytest.raises(InputError, match="ed25519:"):
+        load_signed(path)
+    _, signers = sign_file(path, [key_file])
+    assert len(signers) == 1, "signatures of another content are left out"
+
+
+def test_more_signatures_than_are_read(path: Path, tmp_path: Path) -> None:
+    keys = [tmp_path / f"{number}.key" for number in range(9)]
+    for each in keys:
+        make_key(each)
+    with pytest.raises(InputError, match=r"9 keys.* 8\b"):
+        sign_file(path, keys)
+    assert not signature_file(path).exists()
+
+
+def test_files_that_cannot_be_used(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="coopbandits cluster sign"):
+        load_signed(path)
+    for line in ("text", f"{text(1)} 00", f"{text(1)} zz"):
+        signature_file(path).write_text(line)
+        with pytest.raises(InputError, match="line 1"):
+            load_signed(path)
+    signature_file(path).write_text("ed25519:x " + "00" * 64)
+    with pytest.raises(InputError, match="operator's key"):
+        load_signed(path)
+    with pytest.raises(InputError, match="No such file"):
+        load_signed(tmp_path / "missing")
+    monkeypatch.setattr(seal, "MAX_FILE_BYTES", 10)
+    with pytest.raises(InputError, match="10 bytes"):
+        load_signed(path)
+
+
+def test_signatures_that_cannot_be_read_are_told_and_looked_at_again(
+    path: Path, key_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sign_file(path, [key_file])
+    beside = signature_file(path)
+    kept = beside.rename(tmp_path / "kept")
+    beside.symlink_to(tmp_path / "loop")
+    (tmp_path / "loop").symlink_to(beside)  # not even root can look behind it
+    taken: list[Signed] = []
+
+    def adopt(signed: Signed) -> bool:
+        taken.append(signed)
+        return True
+
+    watched = WatchedDocument(path, adopt)
+    watched.refresh()
+    assert str(beside) in caplog.text
+    beside.unlink()
+    kept.rename(beside)
+    watched.refresh()
+    assert len(taken) == 1
+
+
+def test_a_watched_file_is_taken_when_it_changes(
+    path: Path, key_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken: list[int] = []
+    trouble: list[Exception] = []
+
+    def adopt(signed: Signed) -> bool:
+        if trouble:
+            raise trouble.pop()
+        taken.append(signed.seal.open().version)
+        return True
+
+    watched = WatchedDocument(path, adopt)
+    watched.refresh()
+    watched.refresh()
+    assert "rejected the document in" in caplog.text
+    assert caplog.text.count("is not signed") == 1, "once per change"
+    sign_file(path, [key_file])
+    watched.refresh()
+    watched.refresh()
+    assert taken == [1]
+    path.write_text(TEXT.format(version=2))
+    watched.refresh()
+    assert taken == [1], "its signature has not come yet"
+    trouble += [DiskError("no room")]
+    sign_file(path, [key_file])
+    watched.refresh()
+    watched.refresh()
+    assert taken == [1, 2], "after trouble with the disk it is tried again"
+    path.unlink()
+    watched.refresh()
+    WatchedDocument(None, adopt).refresh()
+    assert taken == [1, 2]

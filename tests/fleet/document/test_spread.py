@@ -23,7 +23,7 @@ from coopbandits.fleet.protocol.frames import (
 from tests.torture.process import name
 from tests.torture.world import World
 
-from .made import keeper, pass_seconds, signed, versions, world
+from .made import pass_seconds, signed, store, versions, world
 
 LARGE = [f"n{10**55 + number}" for number in range(1700)]
 """Ids that take more than three messages."""
@@ -132,10 +132,10 @@ def test_an_acknowledgement_that_was_lost_is_given_again() -> None:
     fleet.shells[0].adopt(signed(1))
     pass_seconds(fleet, 1)
     assert versions(fleet) == [1, 1]
-    assert fleet.node(0).spread.readers["n1"].version == 0
+    assert fleet.node(0).spread.peers["n1"].version == 0
     fleet.post = post  # type: ignore[method-assign]  # the test's own instead
     pass_seconds(fleet, FIRST_PAUSE)
-    assert fleet.node(0).spread.readers["n1"].version == 1
+    assert fleet.node(0).spread.peers["n1"].version == 1
     sent = count_documents(fleet)
     pass_seconds(fleet, LONGEST_PAUSE)
     assert sent == []
@@ -160,8 +160,8 @@ def test_agents_of_different_documents_learn_together() -> None:
     fleet.post = lambda *_: True  # type: ignore[method-assign]  # the test's own instead
     fleet.shells[0].adopt(signed(1, settings={"rounds_per_second": 5.0}))
     del fleet.post
-    fleet.node(1).spread.readers.clear()  # as if it could not take it
-    fleet.node(0).spread.readers.clear()
+    fleet.node(1).spread.peers.clear()  # as if it could not take it
+    fleet.node(0).spread.peers.clear()
     fleet.pull(0, 5, 1.0)
     pass_seconds(fleet, 2)
     assert versions(fleet) == [1, 0]
@@ -252,7 +252,7 @@ def test_a_forged_signature_ends_the_link_and_a_stranger_is_refused() -> None:
 
 def test_a_huge_document_is_not_kept_without_a_signature_nor_beyond_its_signed_length() -> None:
     fleet = attacked()
-    reader = fleet.node(1).spread.readers["n2"]
+    reader = fleet.node(1).spread.peers["n2"]
     say(fleet, 2, 1, offer(signed(6, 9)))
     assert len(reader.content) == 0, "nothing of a stranger's"
     good = signed(6, revoked=LARGE)
@@ -293,11 +293,11 @@ def test_two_contents_of_one_version_do_not_spread_and_both_ends_raise_an_alarm(
     pass_seconds(fleet, 1)
     fleet.cut.clear()
     pass_seconds(fleet, 1)
-    alarms = [bool(node.settings.keeper.alarm) for node in fleet.nodes if node]
+    alarms = [bool(node.settings.documents.alarm) for node in fleet.nodes if node]
     assert alarms == [False, True, True, False]
     errors = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == 2
-    digests = [node.settings.keeper.digest for node in fleet.nodes if node]
+    digests = [node.settings.documents.digest for node in fleet.nodes if node]
     assert digests[0] == digests[1] != digests[2] == digests[3]
     fleet.disks[0].data.clear()
     fleet.crash(0)
@@ -307,14 +307,14 @@ def test_two_contents_of_one_version_do_not_spread_and_both_ends_raise_an_alarm(
     fleet.shells[3].adopt(signed(3))
     pass_seconds(fleet, 1)
     assert versions(fleet) == [3] * 4
-    assert not any(node.settings.keeper.alarm for node in fleet.nodes if node)
+    assert not any(node.settings.documents.alarm for node in fleet.nodes if node)
 
 
 def test_nobody_raises_an_alarm_with_a_digest_that_it_made_up() -> None:
     fleet = attacked()
     say(fleet, 2, 1, News(5, b"x" * 32))
     pass_seconds(fleet, 5)
-    assert not fleet.node(1).settings.keeper.alarm
+    assert not fleet.node(1).settings.documents.alarm
 
 
 def test_a_liar_that_claims_other_versions_all_the_time_is_answered_rarely() -> None:
@@ -328,25 +328,25 @@ def test_a_liar_that_claims_other_versions_all_the_time_is_answered_rarely() -> 
 
 def test_a_new_link_does_not_draw_the_document_again() -> None:
     sent: list[int] = []
-    spread = Spread(keeper(), lambda _, body: sent.append(len(body)), lambda *_: None)
-    spread.keeper.adopt(signed(1, revoked=LARGE))
+    spread = Spread(store(), lambda _, body: sent.append(len(body)), lambda *_: None)
+    spread.store.adopt(signed(1, revoked=LARGE))
     drawn = 0
     for second in range(240):
         now = float(second)
         sent.clear()
-        spread.met("liar", 0, b"", now)
-        spread.lost("liar")
-        spread.met("liar", 0, b"", now)
+        spread.link_up("liar", 0, b"", now)
+        spread.link_down("liar")
+        spread.link_up("liar", 0, b"", now)
         drawn += sum(sent) > PIECE
-        spread.beat(now)
-        spread.lost("liar")
+        spread.tick(now)
+        spread.link_down("liar")
     assert drawn <= 9, "as often as over one link"
     sent.clear()
-    spread.met("other", 0, b"", 240.0)
+    spread.link_up("other", 0, b"", 240.0)
     assert sum(sent) > 3 * PIECE, "others do not wait"
-    spread.lost("other")
-    spread.beat(240.0 + 2 * LONGEST_PAUSE)
-    assert not spread._paces, "nothing is kept of those who do not come back"
+    spread.link_down("other")
+    spread.tick(240.0 + 2 * LONGEST_PAUSE)
+    assert not spread._backoffs, "nothing is kept of those who do not come back"
 
 
 def test_what_is_no_news_is_refused_and_the_link_goes_on() -> None:
@@ -439,7 +439,7 @@ class Story:
 
     def check(self) -> None:
         for node in filter(None, self.fleet.nodes):
-            kept = node.settings.keeper
+            kept = node.settings.documents
             assert self.contents.setdefault(kept.version, kept.digest) == kept.digest
             assert not kept.alarm
 
@@ -461,6 +461,6 @@ def test_the_highest_version_is_everywhere_after_healing_and_never_two_contents(
 def test_forged_errors_are_input_errors() -> None:
     """So that a forged document handed over by HTTP is answered like any other bad input."""
     assert issubclass(ForgedError, InputError)
-    spread = Spread(keeper(), lambda *_: None, lambda *_: None)
-    spread.heard("nobody", b"", 0.0)
-    assert spread.readers == {}
+    spread = Spread(store(), lambda *_: None, lambda *_: None)
+    spread.received("nobody", b"", 0.0)
+    assert spread.peers == {}

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from coopbandits.core import InputError
-from coopbandits.fleet.identity.certs import init_authority, issue, renew
-from coopbandits.fleet.identity.signing import make_key, pem
+from coopbandits.fleet.identity.certs import init_authority, issue, make_key, pem, renew
 
 NOW = datetime(2031, 5, 1, 12, tzinfo=UTC)
 

@@ -74,7 +74,7 @@ def test_certificates_are_bounded(certificates: Path) -> None:
         reader.learn(certificate(notary(certificates, f"n{agent}")))
     needed = reader.learn(certificate(notary(certificates, "n3")))
     book.needed.add(needed)
-    reader.books.add(book)
+    reader.holders.add(book)
     reader.learn(certificate(notary(certificates, "n4")))  # those that nobody needs make room
     assert reader.authors.keys() >= {needed, reader.fingerprint}
     book.needed |= {reader.learn(certificate(notary(certificates, f"n{k}"))) for k in (3, 4, 5)}

@@ -8,12 +8,12 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.certs import init_authority
 from coopbandits.fleet.identity.operators import (
-    holds,
     key_text,
     load_key,
     make_key,
     parse_key,
     public_bytes,
+    verifies,
 )
 
 
@@ -24,9 +24,9 @@ def test_a_key_is_written_read_and_signs(tmp_path: Path) -> None:
     key = load_key(path)
     assert public_bytes(key) == public == parse_key("key", key_text(public).upper())
     signature = key.sign(b"text")
-    assert holds(public, signature, b"text")
-    assert not holds(public, signature, b"other")
-    assert not holds(bytes(31), signature, b"text"), "what is no key has signed nothing"
+    assert verifies(public, signature, b"text")
+    assert not verifies(public, signature, b"other")
+    assert not verifies(bytes(31), signature, b"text"), "what is no key has signed nothing"
     with pytest.raises(InputError, match="exists"):
         make_key(path)
     assert make_key(path, force=True) != public
@@ -44,7 +44,7 @@ def test_what_is_no_private_key(tmp_path: Path) -> None:
         load_key(path)
     path.write_text("text")
     path.chmod(0o600)
-    with pytest.raises(InputError, match="holds no key"):
+    with pytest.raises(InputError, match="cannot read a key"):
         load_key(path)
     init_authority(tmp_path / "ca")
     with pytest.raises(InputError, match="Ed25519"):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.throwaway import ThrowawayCredentials, ThrowawayNotary
-from coopbandits.fleet.identity.tls import Credentials, peer_name
+from coopbandits.fleet.identity.notary import ThrowawayNotary
+from coopbandits.fleet.identity.tls import Credentials, ThrowawayCredentials, peer_name
 
 SCOPE = "shop", 7
 

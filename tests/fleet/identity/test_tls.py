@@ -43,11 +43,11 @@ def test_a_renewed_certificate_is_read_without_a_restart(folder: Path) -> None:
     proof = credentials(folder, "alpha")
     before, expired = proof.contexts(), proof.expires
     told: list[tuple[str, str]] = []
-    proof.tell = lambda *what: told.append(what)
+    proof.report = lambda *what: told.append(what)
     renew(folder, everything=True, days=200)
     assert proof.contexts() is not before
     assert proof.expires > expired + 86400
-    assert told == [("certificate", f"certificate read anew from {proof.certificate}")]
+    assert told == [("certificate", f"certificate reloaded from {proof.certificate}")]
 
 
 def test_a_half_replaced_pair_changes_nothing(
@@ -56,7 +56,7 @@ def test_a_half_replaced_pair_changes_nothing(
     proof = credentials(folder, "alpha")
     before = proof.contexts()
     told: list[tuple[str, str]] = []
-    proof.tell = lambda *what: told.append(what)
+    proof.report = lambda *what: told.append(what)
     new = folder / "new"
     issue(folder, ["alpha"], new)
     (new / "alpha-key.pem").replace(folder / "alpha-key.pem")

@@ -112,7 +112,7 @@ def test_all_files_that_are_missing_are_told(
     agent.tables["bandits"]["button"]["token_file"] = "no-other"
     agent.tables["api_tls"] = gone
     agent.write()
-    monkeypatch.setattr("coopbandits.fleet.config.files.find_spec", lambda _: None)
+    monkeypatch.setattr("coopbandits.fleet.config.read.find_spec", lambda _: None)
     found = [each for each in checkup.findings(agent.path) if each.state == BROKEN]
     assert {each.what for each in found} == {"file"}
     for name in ("no-token", "no-other", "no-key", "no-ids", "uvloop"):

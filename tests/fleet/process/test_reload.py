@@ -109,7 +109,7 @@ def test_a_running_agent_takes_over_all_that_changed_or_nothing(
             assert new.choose().arm in ("red", "blue")  # not even the token
             assert new.ready() is not None
             alpha.path.write_text("[node\n")
-            reload(alpha, "is no TOML file")
+            reload(alpha, "is not a TOML file")
             assert new.choose().arm in ("red", "blue")
 
             alpha.write(listen=listen, silence=5.0, log_level="warning")

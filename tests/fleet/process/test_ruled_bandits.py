@@ -131,7 +131,7 @@ def test_a_document_that_a_full_disk_kept_from_being_stored_is_stored_later(
         with pytest.raises(DiskError, match="no room"):
             fleet.shells[0].adopt(signed(1, bandits={"button": WIDE, "page": BANNER}))
         fleet.steps(30)
-        assert fleet.node(1).settings.keeper.version == 0, "nobody is told of it before"
+        assert fleet.node(1).settings.documents.version == 0, "nobody is told of it before"
     fleet.steps(60)
     assert not journal.trouble
     for agent in range(2):

@@ -11,8 +11,8 @@ import networkx as nx
 import pytest
 
 from coopbandits.fleet.address import Address
+from coopbandits.fleet.identity.names import Revoked
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.process.commit import Done, GroupCommit
 from coopbandits.fleet.process.shell import MOST_UNSENT, Shell
 from coopbandits.fleet.protocol.node import Node

@@ -16,7 +16,7 @@ from coopbandits.core import ArmSums
 from coopbandits.core.aggregate.entries import AUTHORED, HEADER, entry_number
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.bandits import MOST_ARMS, Arm
+from coopbandits.fleet.config.bandits import MAX_ARMS, Arm
 from coopbandits.fleet.identity.certs import issue
 from coopbandits.fleet.identity.notary import PROOF, pack
 from coopbandits.fleet.process.assemble import make_notary
@@ -360,7 +360,7 @@ def test_of_the_same_that_was_signed_the_one_from_which_less_is_left_out_stays(
 
 def test_what_follows_a_proof_is_of_arms_that_were_pulled_and_not_of_too_many() -> None:
     registers, arms = ArmSums().registers(2), [7, PURGED]
-    pulls = MOST_ARMS + 2.0
+    pulls = MAX_ARMS + 2.0
     entry = np.array([1.0, 1.0, 0.0, 0.0, 0.0, pulls])
 
     def signed(*columns: Vector) -> object:
@@ -369,7 +369,7 @@ def test_what_follows_a_proof_is_of_arms_that_were_pulled_and_not_of_too_many() 
 
     assert signed(np.array([0.0, pulls]))
     assert signed(np.array([0.0, pulls]), np.zeros(2)) is None
-    few = [np.array([0.0, 1.0])] * (MOST_ARMS - 1)
+    few = [np.array([0.0, 1.0])] * (MAX_ARMS - 1)
     assert signed(*few, np.array([0.0, 3.0]))
     assert signed(*few, np.array([0.0, 1.0]), np.array([0.0, 2.0])) is None
 

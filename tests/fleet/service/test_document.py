@@ -11,7 +11,8 @@ import networkx as nx
 import pytest
 
 from coopbandits.fleet.config import DocumentConfig, write_config
-from coopbandits.fleet.document.seal import MAX_CONTENT, Signed, to_json
+from coopbandits.fleet.document.content import MAX_CONTENT
+from coopbandits.fleet.document.seal import Signed, to_json
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.identity.throwaway import ThrowawayCredentials
-from coopbandits.fleet.identity.tls import Credentials
+from coopbandits.fleet.identity.tls import Credentials, ThrowawayCredentials
 from coopbandits.fleet.transport.sockets import Timing
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.testing.checks.transport import Witness

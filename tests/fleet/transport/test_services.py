@@ -11,7 +11,7 @@ import pytest
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import consistency
-from coopbandits.fleet.config import fields as read
+from coopbandits.fleet.config.values import Seeds, read_value
 from coopbandits.fleet.transport import open as opening
 
 NAME = "_coopbandits._tcp.example.org"
@@ -101,11 +101,12 @@ def test_all_records_of_a_service_are_found(cuts: bool, monkeypatch: pytest.Monk
 
 
 def test_what_the_name_of_a_service_is() -> None:
-    assert read.seeds("seeds", [NAME, "shop:7400"]) == (Address(NAME, 0), Address("shop", 7400))
+    found = read_value("seeds", [NAME, "shop:7400"], Seeds)
+    assert found == (Address(NAME, 0), Address("shop", 7400))
     assert str(Address(NAME, 0)) == NAME
     for wrong in (f"{NAME}:7400", "_coopbandits.example.org", "_a._udp.example.org", "_a._tcp"):
         with pytest.raises(Exception, match="port"):
-            read.seeds("seeds", [wrong])
+            read_value("seeds", [wrong], Seeds)
 
 
 def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,5 +116,5 @@ def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         seeds = (Address(NAME, 0),)
 
     monkeypatch.setattr(consistency, "find_spec", lambda name: None if name == "dns" else 1)
-    (sentence,) = consistency._members(Config())  # type: ignore[arg-type]  # it is refused
+    (sentence,) = consistency._discovery(Config())  # type: ignore[arg-type]  # it is refused
     assert "pip install 'coopbandits[srv]'" in sentence

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.fleet.config.fields import not_negative
+from coopbandits.fleet.config.values import NotNegative, read_value
 from coopbandits.fleet.service import (
     ExpiredTicketError,
     OtherRewardError,
@@ -163,7 +163,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "context": require_context,
     "ticket": require_ticket,
     "reward": require_reward,
-    "seconds": partial(not_negative, "seconds"),
+    "seconds": partial(read_value, "seconds", kind=NotNegative),
 }
 
 

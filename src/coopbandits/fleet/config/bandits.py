@@ -1,4 +1,4 @@
-"""The bandits of a cluster: sections ``[bandits.NAME]``.
+"""The settings of a cluster and of its bandits: ``[cluster]`` and sections ``[bandits.NAME]``.
 
 ::
 
@@ -6,51 +6,246 @@
     arms = ["red", "green", { name = "blue", minimum_share = 0.05 }]
     reward_range = [0.0, 1.0]
 
-A bandit has a number, and an arm has an id. Journals and messages know them by these alone, so they
-must stay: names may change where number and id are stated. Unless stated, both are made of names.
+A bandit has a number, and an arm has an id. Journals and messages refer to them by these alone, so
+they must not change: names may change if number and id are stated. By default both are derived from
+the names.
+
+Applications report rewards in their own unit; agents see them on the scale of `RewardScale`.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
+from msgspec import Meta
+
+from coopbandits.core.aggregate import FloodedTotals, MessageSize
 from coopbandits.core.aggregate.aggregation import SYNCHRONOUS
 from coopbandits.core.aggregate.forgetting import DISCOUNT, HALF_LIFE
+from coopbandits.core.checks import to_float
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.registry import parse_policy
-from coopbandits.fleet.config import fields as read
+from coopbandits.core.policy import Policy
+from coopbandits.core.registry import REGISTRY, parse_policy
+from coopbandits.core.statistic import ArmSums
 from coopbandits.fleet.config.eligibility import (
     Traits,
-    can_purge,
     can_widen,
+    eligible_names,
+    require_eligible,
     traits_of,
     with_settings,
 )
-from coopbandits.fleet.config.features import Encoder, Feature, read_features, table_of
-from coopbandits.fleet.config.fields import duration
-from coopbandits.fleet.config.model import ClusterConfig
-from coopbandits.fleet.config.rewards import RewardScale, reward_scale
+from coopbandits.fleet.config.features import (
+    Encoder,
+    Features,
+    features_table,
+    read_features,
+)
+from coopbandits.fleet.config.values import (
+    Count,
+    Duration,
+    Epoch,
+    FilePath,
+    Flag,
+    Name,
+    Positive,
+    Rate,
+    Share,
+    Table,
+    is_number,
+    read_name,
+    read_value,
+    table_of,
+)
 
-if TYPE_CHECKING:
-    from coopbandits.core.policy import Policy
+MAX_AGENTS = 1000
+"""The default of max_agents."""
+
+MAX_FLOODED = 200
+"""Where max_agents is stated and larger, bandits flood only if a policy says so."""
 
 DERIVED = 1 << 16
-"""Numbers below are stated; those made of names begin here."""
+"""Stated numbers of bandits are below, those derived from names begin here."""
 
 NUMBERS = 1 << 32
-MOST_BANDITS = 1000
-MOST_ARMS = 1000
+
+MAX_BANDITS = 1000
+
+MAX_ARMS = 1000
+
+MAX_REWARD = 1e60
+"""The largest reward, range or σ; one over it is the smallest σ.
+
+A fleet makes fewer than 1e18 pulls. So sums, sums of squares and even squares of sums stay below
+1e160, and nothing that is computed of them overflows.
+"""
+
+PROOF_BYTES = 1200
+"""Room for the proof of an entry and for a certificate, of which two may be in a message."""
 
 SHARED = (
     "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life", "features",
 )  # fmt: skip
-"""What agents must agree on to talk about a bandit."""
+"""The settings of a bandit that must be equal on two agents that gossip about it."""
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """Settings of the whole cluster, which must be equal on all agents.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    epoch : int
+        Start of learning, in seconds since 1970; a new epoch starts from scratch.
+    rounds_per_second : float
+        The pace of gossip.
+    max_pulls_per_second : float
+        Maximum per agent and bandit; larger claims are rejected.
+    max_agents : int or None
+        Maximum number of agents; None for `MAX_AGENTS`.
+    signatures_per_second : float
+        How often an agent signs, at most; never more than once per round.
+    """
+
+    name: Name
+    epoch: Epoch
+    rounds_per_second: Rate = 20.0
+    max_pulls_per_second: Rate = 1000.0
+    max_agents: Count | None = None
+    signatures_per_second: Rate = 4.0
+
+    @property
+    def most_agents(self) -> int:
+        return MAX_AGENTS if self.max_agents is None else self.max_agents
+
+    @property
+    def floods(self) -> bool:
+        """Whether bandits flood by default: messages of floods grow with the number of agents."""
+        return (self.max_agents or 0) <= MAX_FLOODED
+
+    @property
+    def hash(self) -> str:
+        """A hexadecimal digest of all settings, which agents compare when they meet."""
+        canonical = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return sha256(canonical.encode()).hexdigest()
+
+
+class RewardScale(NamedTuple):
+    """Maps the declared range of rewards onto [0, 1]; without a range rewards are unchanged.
+
+    Attributes
+    ----------
+    low, high : float
+        The declared range, or (0, 1).
+    bounded : bool
+        Whether a range is declared; rewards outside are rejected.
+    sigma : float
+        σ on the agent's scale.
+    """
+
+    low: float
+    high: float
+    bounded: bool
+    sigma: float
+
+    def unit(self, reward: float) -> float:
+        """Return a valid reward on the agent's scale."""
+        if not math.isfinite(reward):
+            raise InputError(f"reward {reward} is not finite; report a finite number")
+        if not self.bounded:
+            if abs(reward) > MAX_REWARD:
+                raise InputError(
+                    f"reward {reward} is too large to be summed up; report rewards between "
+                    f"{-MAX_REWARD:g} and {MAX_REWARD:g}, in a larger unit"
+                )
+            return reward
+        if not self.low <= reward <= self.high:
+            raise InputError(
+                f"reward {reward} is outside the declared range {self.low:g} to {self.high:g}; "
+                "report rewards within it, or declare another reward_range on all nodes"
+            )
+        return (reward - self.low) / (self.high - self.low)
+
+    def reward(self, unit: float) -> float:
+        """Return a value of the agent's scale on the application's."""
+        return self.low + unit * (self.high - self.low)
+
+    def interval(self, middle: float, half: float) -> tuple[float, float]:
+        """Return an interval of the agent's scale as rewards, clipped to the range."""
+        ends = self.reward(middle - half), self.reward(middle + half)
+        return (max(self.low, ends[0]), min(self.high, ends[1])) if self.bounded else ends
+
+
+def reward_scale(reward_range: tuple[float, float] | None, sigma: float | None) -> RewardScale:
+    """Return the scale for a declared range, σ or both.
+
+    Rewards in [0, 1] have a variance proxy of at most 1/4, whatever their distribution (Hoeffding).
+    """
+    if reward_range is None:
+        if sigma is None:
+            raise InputError("neither reward_range nor sigma is given; give at least one")
+        return RewardScale(0.0, 1.0, bounded=False, sigma=sigma)
+    low, high = reward_range
+    return RewardScale(low, high, True, 0.5 if sigma is None else sigma / (high - low))
+
+
+# The keys of a section
+
+
+def read_number(what: str, value: Any) -> int:
+    """Read the number of a bandit; a large one must be that of its name, which is checked later."""
+    if not is_number(value) or not 0 < value < NUMBERS or value != int(value):
+        raise InputError(wrong_number(what, value))
+    return int(value)
+
+
+def wrong_number(what: str, value: object) -> str:
+    return (
+        f"{what} is {value!r}; it must be a whole number from 1 to {DERIVED - 1}, or be left out: "
+        "then it is derived from the name"
+    )
+
+
+def derived_number(name: str) -> int:
+    """Return the number of a bandit that states none.
+
+    Examples
+    --------
+    >>> derived_number("checkout-button")
+    1450806703
+    """
+    return DERIVED + int.from_bytes(sha256(name.encode()).digest()[:8], "big") % (NUMBERS - DERIVED)
+
+
+def read_policy(what: str, value: object) -> str:
+    """Read the spelling of a policy that can run in a fleet."""
+    if not isinstance(value, str):
+        raise InputError(f"{what} is {value!r}; it must be a policy in quotes, such as 'flood-ts'")
+    if value.strip() not in REGISTRY.names() and not set(value) & set(":*"):
+        raise unknown_name("policy of a fleet", value.strip(), eligible_names())
+    found = parse_policy(value)
+    require_eligible(what, found)
+    return found.spelling
+
+
+def read_range(what: str, value: object) -> tuple[float, float]:
+    """Read the lowest and the highest reward."""
+    if isinstance(value, list) and len(value) == 2 and all(map(is_number, value)):
+        low, high = map(to_float, value)
+        if 0.0 < high - low < math.inf:
+            return low, high
+    raise InputError(
+        f"{what} is {value!r}; it must be two finite numbers, the lower one first: [0.0, 1.0]"
+    )
 
 
 @dataclass(frozen=True)
@@ -60,24 +255,68 @@ class Arm:
     Attributes
     ----------
     name : str
-        What applications call it.
+        Its name in applications.
     id : str
-        What it is in journals and messages, for ever.
+        Its permanent id, from which its number in journals and messages is derived.
     frozen : bool
         Not chosen for now; rewards still count.
     minimum_share : float
-        At least this share of all choices.
+        Minimum share of all choices.
     """
 
-    name: str
-    id: str
-    frozen: bool = False
-    minimum_share: float = 0.0
+    name: Name
+    id: Name
+    frozen: Flag = False
+    minimum_share: Share = 0.0
 
     @property
     def number(self) -> int:
-        """The id in journals and messages."""
+        """The arm in journals and messages."""
         return int.from_bytes(sha256(self.id.encode()).digest()[:8], "big")
+
+
+ARM = table_of(Arm).types
+
+UNSTATED = -1.0
+"""Share of an arm that states none, until that of its bandit is known."""
+
+
+def read_arms(what: str, value: object) -> tuple[Arm, ...]:
+    """Read a list of names, or of tables if an arm has settings."""
+    if not isinstance(value, list) or not 2 <= len(value) <= MAX_ARMS:
+        found = f"a list of {len(value)}" if isinstance(value, list) else repr(value)
+        raise InputError(
+            f'{what} is {found}; it must be a list of 2 to {MAX_ARMS} names: ["a", "b"]'
+        )
+    arms = []
+    for at, each in enumerate(value):
+        where = f"{what}[{at}]"
+        table = each if isinstance(each, dict) else {"name": read_name(where, each)}
+        for key in table:
+            if key not in ARM:
+                raise unknown_name(f"key of {where}", str(key), ARM)
+        if "name" not in table:
+            raise InputError(f"{where} has no name; add it")
+        given = {key: read_value(f"{where} {key}", table[key], ARM[key]) for key in table}
+        arms.append(Arm(**{"id": given["name"], "minimum_share": UNSTATED, **given}))
+    for key in ("name", "id", "number"):
+        counts = Counter(getattr(arm, key) for arm in arms)
+        twice = next((text for text, times in counts.items() if times > 1), None)
+        if twice is not None:
+            raise InputError(f"{what} has the {key} {twice!r} twice; give every arm its own")
+    return tuple(arms)
+
+
+ArmIds = Annotated[tuple[Name, ...], Meta(description='a list of ids of arms: ["red"]')]
+
+NumAgents = Annotated[
+    Count | Literal["estimate"], Meta(description="a whole number, at least 1, or 'estimate'")
+]
+
+LambdaBound = Annotated[
+    Annotated[float, Meta(ge=0, lt=1)] | Literal["estimate"],
+    Meta(description="a number in [0, 1), or 'estimate'"),
+]
 
 
 @dataclass(frozen=True)
@@ -87,13 +326,13 @@ class BanditConfig:
     Attributes
     ----------
     name : str
-        What applications call it.
+        Its name in applications.
     number : int
-        What it is in journals and messages, for ever.
+        Its permanent number in journals and messages.
     cluster : ClusterConfig
         The cluster that it belongs to.
     arms : tuple of Arm
-        Its options; none where it is retired.
+        Its options; none if it is retired.
     policy : str
         The spelling of a policy that can run in a fleet; see `eligibility`.
     reward_range : (float, float) or None
@@ -105,72 +344,72 @@ class BanditConfig:
     lambda_bound : float, "estimate" or None
         An upper bound on λ, if the policy needs it.
     half_life : float or None
-        Seconds after which a pull counts half; None for ever the same.
+        Seconds after which a pull counts half; None if rewards are stationary.
     features : tuple of Feature or None
-        What applications send of a request, if the policy looks at it.
+        What applications send of a request, if the policy is contextual.
     max_pulls_per_second : float or None
-        As in the cluster, for this bandit; None for the same.
+        As in the cluster, for this bandit; None for the cluster's.
     pinned : str or None
         The one arm that is chosen, whatever was learned.
     token_file : Path or None
-        Holds a token that opens this bandit alone.
+        Holds a token that gives access to this bandit only.
     purged : tuple of str
-        Ids of arms of which nothing is kept but how many pulls they had.
+        Ids of arms of which only the number of pulls is kept.
     """
 
     name: str
-    number: int
+    number: Annotated[int, read_number]
     cluster: ClusterConfig
-    arms: tuple[Arm, ...] = ()
-    policy: str = "flood-ts"
-    reward_range: tuple[float, float] | None = None
-    sigma: float | None = None
-    num_agents: int | str | None = None
-    lambda_bound: float | str | None = None
-    half_life: float | None = None
-    features: tuple[Feature, ...] | None = None
-    max_pulls_per_second: float | None = None
-    pinned: str | None = None
-    token_file: Path | None = None
-    purged: tuple[str, ...] = ()
+    arms: Annotated[tuple[Arm, ...], read_arms] = ()
+    policy: Annotated[str, read_policy] = "flood-ts"
+    reward_range: Annotated[tuple[float, float], read_range] | None = None
+    sigma: Positive | None = None
+    num_agents: NumAgents | None = None
+    lambda_bound: LambdaBound | None = None
+    half_life: Duration | None = None
+    features: Features | None = None
+    max_pulls_per_second: Rate | None = None
+    pinned: Name | None = None
+    token_file: FilePath | None = None
+    purged: ArmIds = ()
 
     @property
     def where(self) -> str:
-        """Its section, as messages name it."""
+        """Its section, for messages."""
         return f"[bandits.{self.name}]"
 
     @property
     def purged_numbers(self) -> list[int]:
-        """Ids of purged arms, as journals and messages have them."""
+        """Purged arms, as in journals and messages."""
         return [Arm(name, name).number for name in self.purged]
 
     @property
     def most_pulls(self) -> float:
-        """Pulls per second that agents believe each other of this bandit."""
+        """Maximum pulls per second and agent that other agents accept."""
         stated = self.max_pulls_per_second
         return self.cluster.max_pulls_per_second if stated is None else stated
 
     @cached_property
     def shared(self) -> dict[str, Any]:
-        """What agents must agree on to talk about it, as plain data."""
+        """The settings in `SHARED`, as plain data."""
         found = {key: getattr(self, key) for key in SHARED}
         if self.features is not None:
-            found["features"] = table_of(self.features)
+            found["features"] = features_table(self.features)
         if self.reward_range is not None:
             found["reward_range"] = list(self.reward_range)
         return {key: value for key, value in found.items() if value is not None}
 
     @cached_property
     def digest(self) -> str:
-        """A short digest of that, however the policy is spelled."""
+        """A short digest of the shared settings, independent of the spelling of the policy."""
         policy = parse_policy(self.policy).suited(self.family).spelling
-        told = self.shared | {"policy": policy}
-        listed = repr(sorted((key, repr(value)) for key, value in told.items()))
+        agreed = self.shared | {"policy": policy}
+        listed = repr(sorted((key, repr(value)) for key, value in agreed.items()))
         return sha256(listed.encode()).hexdigest()[:16]
 
     @cached_property
     def policy_object(self) -> Policy:
-        """The policy, with "estimate" passed on where configured, and what it forgets."""
+        """The policy, with what it estimates and forgets set as configured."""
         asked = {key: getattr(self, key) for key in ("num_agents", "lambda_bound")}
         words = {key: value for key, value in asked.items() if isinstance(value, str)}
         forgetting = {} if self.half_life is None else {"discount": DISCOUNT}
@@ -179,7 +418,7 @@ class BanditConfig:
 
     @property
     def family(self) -> str:
-        """The rewards' family, where the policy leaves it open.
+        """The rewards' family, if the policy leaves it open.
 
         A range alone says as little as Bernoulli rewards do; σ says more, and the Gaussian family
         is the one that uses it.
@@ -188,12 +427,11 @@ class BanditConfig:
 
     @property
     def tick(self) -> float:
-        """Seconds by which agents count the time where they forget; else 0."""
+        """The unit of time of agents that forget, in seconds; 0 if they do not."""
         return (self.half_life or 0.0) / HALF_LIFE
 
     @cached_property
     def traits(self) -> Traits:
-        """What the policy declares."""
         return traits_of(self.policy_object)
 
     @property
@@ -208,140 +446,65 @@ class BanditConfig:
 
     @cached_property
     def can_widen(self) -> bool:
-        """Whether its arms may change once it has learned something."""
+        """Whether its arms may change after the first pull."""
         return not self.is_synchronous and can_widen(parse_policy(self.policy))
 
     @property
-    def told_num_agents(self) -> int | None:
+    def known_num_agents(self) -> int | None:
         """N for the agent's view; None if it is estimated or not needed."""
         return None if isinstance(self.num_agents, str) else self.num_agents
 
     @property
-    def told_lambda_bound(self) -> float | None:
-        """The bound for the agent's view; None if it is estimated or not needed."""
+    def known_lambda_bound(self) -> float | None:
+        """The bound on λ for the agent's view; None if it is estimated or not needed."""
         return None if isinstance(self.lambda_bound, str) else self.lambda_bound
 
     @cached_property
     def scale(self) -> RewardScale:
-        """The map from rewards to the agent's scale, with σ."""
         return reward_scale(self.reward_range, self.sigma)
 
     @cached_property
     def encoder(self) -> Encoder:
-        """What turns contexts into numbers."""
+        """Encodes contexts as the columns of a linear model."""
         return Encoder(self.features)
 
+    def message_size(self, num_arms: int = 0) -> MessageSize | None:
+        """Return the number of values in messages, by default for its own arms.
 
-def from_journal(cluster: ClusterConfig, name: str, number: int, shared: Any) -> BanditConfig:
-    """Return a retired bandit that a journal knows and no declaration does."""
-    known = dict(shared)
-    if "features" in known:
-        known["features"] = read_features("features", known["features"])
-    if "reward_range" in known:
-        known["reward_range"] = tuple(known["reward_range"])
-    return BanditConfig(name, number, cluster, **known)
+        None if a custom policy does not declare it.
+        """
+        policy: Any = self.policy_object
+        num_arms, most_agents = num_arms or len(self.arms), self.cluster.most_agents
+        if policy.parts is None:
+            if not hasattr(policy, "message_size"):
+                return None
+            return MessageSize(*policy.message_size(num_arms, most_agents))
+        registers = policy.parts.registers(num_arms, self.encoder.width)
+        found: MessageSize = policy.parts.aggregation.message_size(registers, most_agents)
+        return found
 
+    def max_message_values(self, num_arms: int = 0) -> int:
+        """Return the number of values that a receiver must have room for.
 
-def derived_number(name: str) -> int:
-    """Return the number of a bandit that states none.
+        There is always room for what flooding sends, whatever the policy is.
+        """
+        size = self.message_size(num_arms)
+        registers = ArmSums("pooled").registers(num_arms or len(self.arms))
+        room = FloodedTotals().message_size(registers, self.cluster.most_agents)
+        return max(room.most, size.most if size else 0)
 
-    Examples
-    --------
-    >>> derived_number("checkout-button")
-    1450806703
-    """
-    return DERIVED + int.from_bytes(sha256(name.encode()).digest()[:8], "big") % (NUMBERS - DERIVED)
-
-
-# Reading
-
-
-def _number(what: str, value: Any) -> int:
-    if not read.is_number(value) or not 0 < value < NUMBERS or value != int(value):
-        raise InputError(_wrong_number(what, value))
-    return int(value)
-
-
-def _wrong_number(what: str, value: Any) -> str:
-    return (
-        f"{what} is {value!r}; it must be a whole number from 1 to {DERIVED - 1}, or be left out: "
-        "then it is made of the name"
-    )
+    def max_message_bytes(self, num_arms: int = 0) -> int:
+        """Return the bytes that a receiver must have room for, with proofs and certificates."""
+        return 8 * self.max_message_values(num_arms) + PROOF_BYTES * self.cluster.most_agents
 
 
-def _share(what: str, value: Any) -> float:
-    if not read.is_number(value) or not 0.0 <= value < 1.0:
-        raise InputError(f"{what} is {value!r}; it must be a share of all choices, such as 0.05")
-    return float(value)
+CLUSTER = table_of(ClusterConfig)
 
-
-def _arms(what: str, value: Any) -> tuple[Arm, ...]:
-    """Read a list of names, or of tables where an arm has settings."""
-    if not isinstance(value, list) or not 2 <= len(value) <= MOST_ARMS:
-        found = f"a list of {len(value)}" if isinstance(value, list) else repr(value)
-        raise InputError(
-            f'{what} is {found}; it must be a list of 2 to {MOST_ARMS} names: ["a", "b"]'
-        )
-    found_arms = tuple(_arm(f"{what}[{at}]", each) for at, each in enumerate(value))
-    for key in ("name", "id", "number"):
-        counts = Counter(getattr(arm, key) for arm in found_arms)
-        twice = next((text for text, times in counts.items() if times > 1), None)
-        if twice is not None:
-            raise InputError(f"{what} has the {key} {twice!r} twice; give every arm its own")
-    return found_arms
-
-
-def _ids(what: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise InputError(f'{what} is {value!r}; it must be a list of ids of arms: ["red"]')
-    return tuple(read.name(f"{what}[{at}]", each) for at, each in enumerate(value))
-
-
-UNSTATED = -1.0
-"""The share of an arm that states none, before the section's own is known."""
-
-ARM: dict[str, read.Reader] = {
-    "name": read.name,
-    "id": read.name,
-    "frozen": read.flag,
-    "minimum_share": _share,
-}
-
-
-def _arm(what: str, value: Any) -> Arm:
-    if not isinstance(value, dict):
-        return Arm(read.name(what, value), value, minimum_share=UNSTATED)
-    for key in value:
-        if key not in ARM:
-            raise unknown_name(f"key of {what}", str(key), ARM)
-    if "name" not in value:
-        raise InputError(f"{what} has no name; give it")
-    told = {key: ARM[key](f"{what} {key}", each) for key, each in value.items()}
-    return Arm(**({"id": told["name"], "minimum_share": UNSTATED} | told))
-
-
-BANDIT: dict[str, read.Reader] = {
-    "number": _number,
-    "arms": _arms,
-    "policy": read.policy,
-    "reward_range": read.reward_range,
-    "sigma": read.positive,
-    "num_agents": read.num_agents,
-    "lambda_bound": read.lambda_bound,
-    "half_life": duration,
-    "features": read_features,
-    "max_pulls_per_second": read.rate,
-    "minimum_share": _share,
-    "pinned": read.name,
-    "purged": _ids,
-    "token_file": read.path,
-}
-
-OPTIONAL = BANDIT.keys() - {"arms"}
+BANDIT = Table({**table_of(BanditConfig).types, "minimum_share": Share}, ("arms",))
 
 
 def make_bandit(name: str, cluster: ClusterConfig, values: Mapping[str, Any]) -> BanditConfig:
-    """Return a bandit of what was read of its section; the rest is as in [cluster]."""
+    """Return a bandit from the values of its section."""
     given = {"number": derived_number(name), "policy": default_policy(cluster, values), **values}
     least = given.pop("minimum_share", 0.0)
     given["arms"] = tuple(
@@ -352,57 +515,24 @@ def make_bandit(name: str, cluster: ClusterConfig, values: Mapping[str, Any]) ->
 
 
 def default_policy(cluster: ClusterConfig, values: Mapping[str, Any]) -> str:
-    """Return the policy of a bandit that names none.
+    """Return the policy of a bandit that states none.
 
-    Flooded entries have an author each, who signs them, and messages grow with the agents; what is
-    passed on to a ledger has none, and messages stay as long as they are. A ledger does not forget
-    by the clock.
+    Flooded entries have an author each, who signs them, and messages grow with the number of
+    agents. What is passed on to a ledger has none, and messages do not grow. A ledger does not
+    forget by the clock.
     """
     if "features" in values:
         return "flooded-totals*lin-ts:disjoint=true"
     return "flood-ts" if cluster.floods or "half_life" in values else "ledger-ts"
 
 
-# Checking
-
-
-def bandit_problems(bandit: BanditConfig) -> Iterator[str]:
-    """Yield a sentence for everything about a declared bandit that cannot be."""
-    where, names = bandit.where, [arm.name for arm in bandit.arms]
-    policy = bandit.policy
-    if bandit.number >= DERIVED and bandit.number != derived_number(bandit.name):
-        yield _wrong_number(f"{where} number", bandit.number)
-    if bandit.pinned is not None and bandit.pinned not in names:
-        yield str(unknown_name(f"arm pinned in {where}", bandit.pinned, names))
-    if all(arm.frozen for arm in bandit.arms) and bandit.pinned is None:
-        yield f"{where} has no arm that is not frozen; leave one, or leave out the section"
-    for arm in bandit.arms:
-        if arm.id in bandit.purged:
-            yield f"{where} has {arm.id!r} among its arms and in purged; leave it out of either"
-    if bandit.purged and not bandit.can_widen:
-        yield (
-            f"{where} purges arms, but with policy {policy} arms stay what they are; leave out "
-            "purged, or give a policy such as flood-ts to a bandit of another name"
-        )
-    elif bandit.purged and not can_purge(parse_policy(policy)):
-        yield (
-            f"{where} purges arms, but policy {policy} learns from all arms how sites differ; "
-            "leave out purged, or give a policy without spread=estimate to a bandit of another name"
-        )
-    total = sum(arm.minimum_share for arm in bandit.arms if not arm.frozen)
-    if total > 1.0:
-        yield f"{where} minimum_share adds up to {total:g} over all arms; it may be 1 at most"
-
-
-def number_problems(bandits: Mapping[str, BanditConfig]) -> Iterator[str]:
-    """Yield a sentence for every two bandits with one number, and for too many bandits."""
-    owners: dict[int, str] = {}
-    for bandit in bandits.values():
-        other = owners.setdefault(bandit.number, bandit.name)
-        if other != bandit.name:
-            yield (
-                f"bandits {other} and {bandit.name} have the same number {bandit.number}; state "
-                "another number for the one that is new"
-            )
-    if len(bandits) > MOST_BANDITS:
-        yield f"there are {len(bandits)} bandits; an agent takes up to {MOST_BANDITS}"
+def from_journal(
+    cluster: ClusterConfig, name: str, number: int, shared: Mapping[str, Any]
+) -> BanditConfig:
+    """Return a retired bandit, which is in a journal and no longer declared."""
+    known = dict(shared)
+    if "features" in known:
+        known["features"] = read_features("features", known["features"])
+    if "reward_range" in known:
+        known["reward_range"] = tuple(known["reward_range"])
+    return BanditConfig(name, number, cluster, **known)

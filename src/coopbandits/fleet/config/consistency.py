@@ -1,4 +1,8 @@
-"""Checks of settings that are valid one by one but contradict each other."""
+"""Checks of settings that are valid one by one but contradict each other.
+
+All functions yield a sentence per problem. `declaration_problems` is also for bandits that the
+cluster's document declares.
+"""
 
 from __future__ import annotations
 
@@ -9,44 +13,64 @@ from importlib.util import find_spec
 from typing import Any
 
 from coopbandits.core import registry
-from coopbandits.core.errors import InputError
+from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index import ANY_REWARDS
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config.bandits import BanditConfig, bandit_problems, number_problems
-from coopbandits.fleet.config.eligibility import can_estimate, traits_of, trial_view
+from coopbandits.fleet.config.bandits import (
+    DERIVED,
+    MAX_BANDITS,
+    MAX_REWARD,
+    BanditConfig,
+    derived_number,
+    wrong_number,
+)
+from coopbandits.fleet.config.eligibility import can_estimate, can_purge, traits_of, trial_view
 from coopbandits.fleet.config.features import EXAMPLE
-from coopbandits.fleet.config.fields import shown
 from coopbandits.fleet.config.model import NodeConfig
-from coopbandits.fleet.config.rewards import MOST
+from coopbandits.fleet.config.values import show_duration
 from coopbandits.fleet.identity.names import agent_number
 
-FEWEST_ROUNDS = 100
-"""A half-life of fewer rounds is over before news has come round."""
+MIN_ROUNDS = 100
+"""With a half-life of fewer rounds, pulls are forgotten before they have spread."""
 
-LONGEST_SOCKET = 103
+MAX_SOCKET_PATH = 103
 """The longest path of a Unix socket, in bytes, that every system accepts."""
+
+MAX_MESSAGE_MB = 32.0
+"""An agent holds several messages of every neighbour, and writes its own to its journal."""
 
 
 def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> Iterator[str]:
-    """Yield a sentence for every contradiction."""
+    """Yield the contradictions in one agent's configuration."""
     cluster = config.cluster
     if cluster.epoch > now:
         start = datetime.fromtimestamp(cluster.epoch, UTC).isoformat()
         present = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-        yield f"[cluster] epoch {start} lies in the future; it is {present}: look at the clock"
+        yield f"[cluster] epoch {start} is in the future; it is {present}: check the clock"
     yield from declaration_problems(config.bandits)
+    fewest, most = len(config.neighbors) + 1, cluster.most_agents
     for bandit in config.bandits.values():
-        yield from _numbers_of_agents(config, bandit)
-    yield from _room_for_neighbors(config)
+        known = bandit.known_num_agents
+        if known is not None and not fewest <= known <= most:
+            yield (
+                f"{bandit.where} num_agents is {known}; it must be at least {fewest}, this "
+                f"node and its neighbours, and at most max_agents, which is {most}"
+            )
+    if most < fewest:
+        yield (
+            f"[cluster] max_agents is {most}, but this node and its neighbours are {fewest}; "
+            "raise it on all nodes"
+        )
     yield from _names(config)
-    yield from _members(config)
-    yield from _links(config, insecure=insecure)
+    yield from _discovery(config) if config.auto else _listed(config)
+    if config.tls is None:
+        yield from _insecure_links(config, insecure=insecure)
     yield from _api(config)
     if config.document.file is not None and not config.document.operators:
         yield (
-            "[document] has a file, but no operators, so that nothing in it would be believed; "
-            "list the keys that `coopbandits cluster keygen` prints"
+            "[document] has a file but no operators, so no signature would be trusted; list the "
+            "keys that `coopbandits cluster keygen` prints"
         )
     wanted = config.degree if config.auto else len(config.neighbors)
     if config.ready_neighbors > wanted:
@@ -58,7 +82,7 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
 
 
 def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:
-    """Yield a sentence for every contradiction in the declarations of bandits."""
+    """Yield the contradictions in and between declarations of bandits."""
     for bandit in declared.values():
         yield from _rewards(bandit)
         yield from _features(bandit)
@@ -66,18 +90,38 @@ def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:
             yield from _knowledge(bandit, key)
         if bandit.half_life is not None:
             yield from half_life_problems(bandit, bandit.half_life)
-        yield from bandit_problems(bandit)
-    yield from number_problems(declared)
+        if bandit.number >= DERIVED and bandit.number != derived_number(bandit.name):
+            yield wrong_number(f"{bandit.where} number", bandit.number)
+        yield from _arms(bandit)
+    owners: dict[int, str] = {}
+    for bandit in declared.values():
+        other = owners.setdefault(bandit.number, bandit.name)
+        if other != bandit.name:
+            yield (
+                f"bandits {other} and {bandit.name} have the same number {bandit.number}; state "
+                "another number for the new one"
+            )
+    if len(declared) > MAX_BANDITS:
+        yield f"there are {len(declared)} bandits; an agent accepts up to {MAX_BANDITS}"
 
 
 def _rewards(bandit: BanditConfig) -> Iterator[str]:
+    ends = bandit.reward_range or (0.0, 1.0)
     if bandit.reward_range is None and bandit.sigma is None:
         yield (
             f"{bandit.where} has neither reward_range nor sigma; give the lowest and the highest "
             "reward as reward_range = [0.0, 1.0], or the rewards' standard deviation as sigma"
         )
-    else:
-        yield from _magnitudes(bandit)
+    elif max(map(abs, ends)) > MAX_REWARD:  # squares and quotients would overflow
+        yield (
+            f"{bandit.where} reward_range is {list(ends)}; it must be between {-MAX_REWARD:g} and "
+            f"{MAX_REWARD:g}: report rewards in a larger unit"
+        )
+    elif not 1 / MAX_REWARD <= bandit.scale.sigma <= MAX_REWARD:
+        yield (
+            f"{bandit.where} sigma is {bandit.sigma!r}, {bandit.scale.sigma:g} of the range; it "
+            f"must be from {1 / MAX_REWARD:g} to {MAX_REWARD:g}: report rewards in another unit"
+        )
     low, high = parse_policy(bandit.policy).support
     if bandit.reward_range is None and (low, high) != ANY_REWARDS:
         yield (
@@ -91,44 +135,29 @@ def _rewards(bandit: BanditConfig) -> Iterator[str]:
         )
 
 
-def _magnitudes(bandit: BanditConfig) -> Iterator[str]:
-    """Refuse numbers whose squares and quotients are no longer numbers."""
-    ends = bandit.reward_range or (0.0, 1.0)
-    if max(map(abs, ends)) > MOST:
-        yield (
-            f"{bandit.where} reward_range is {list(ends)}; it must lie between {-MOST:g} and "
-            f"{MOST:g}: hand in rewards in a larger unit"
-        )
-    elif not 1 / MOST <= bandit.scale.sigma <= MOST:
-        yield (
-            f"{bandit.where} sigma is {bandit.sigma!r}, {bandit.scale.sigma:g} of the range; it "
-            f"must be from {1 / MOST:g} to {MOST:g}: hand in rewards in another unit"
-        )
-
-
 def _features(bandit: BanditConfig) -> Iterator[str]:
     looks = parse_policy(bandit.policy).takes_context
     if looks and bandit.features is None:
         yield (
-            f"{bandit.where} policy {bandit.policy} looks at features, but none are declared; list "
-            f"them in [bandits.{bandit.name}.features]: {EXAMPLE}"
+            f"{bandit.where} policy {bandit.policy} is contextual, but no features are declared; "
+            f"list them in [bandits.{bandit.name}.features]: {EXAMPLE}"
         )
     elif bandit.features is not None and not looks:
         yield (
-            f"{bandit.where} has features, but policy {bandit.policy} looks at none; remove them, "
-            "or choose one that does, such as flooded-totals*lin-ts:disjoint=true"
+            f"{bandit.where} has features, but policy {bandit.policy} ignores them; remove them, "
+            "or choose a contextual one, such as flooded-totals*lin-ts:disjoint=true"
         )
 
 
 def _knowledge(bandit: BanditConfig, key: str) -> Iterator[str]:
-    """Compare what a policy needs to be told with what it is told."""
-    policy: Any = parse_policy(bandit.policy)
+    """Compare the knowledge that a policy needs with what is given."""
+    policy = parse_policy(bandit.policy)
     given = getattr(bandit, key)
     if given is None and key in policy.needs:
         estimate = ', or "estimate"' if can_estimate(policy, key) else ""
         yield f"{bandit.where} has no {key}, which policy {bandit.policy} needs; give it{estimate}"
     elif given is not None and key not in policy.needs:
-        yield f"{bandit.where} {key} is {given!r}, but policy {bandit.policy} takes none; remove it"
+        yield f"{bandit.where} {key} is {given!r}, but policy {bandit.policy} needs none; remove it"
     elif given == "estimate" and not can_estimate(policy, key):
         yield (
             f"{bandit.where} {key} cannot be estimated for policy {bandit.policy}; give a number, "
@@ -137,45 +166,67 @@ def _knowledge(bandit: BanditConfig, key: str) -> Iterator[str]:
 
 
 def half_life_problems(bandit: BanditConfig, seconds: float) -> Iterator[str]:
-    """Refuse a policy that cannot forget by the clock, and a memory too short for gossip."""
-    what = f"{bandit.where} half_life is {shown(seconds)}, but "
-    takers = [each.name for each in registry.AGGREGATIONS if each.takes_time]
+    """Yield a sentence if a policy cannot forget by the clock, or forgets faster than gossip."""
+    what = f"{bandit.where} half_life is {show_duration(seconds)}, but "
+    able = [each.name for each in registry.AGGREGATIONS if each.takes_time]
     if not traits_of(parse_policy(bandit.policy)).takes_time:
         yield (
-            f"{what}policy {bandit.policy} cannot forget by the clock; leave it out, or take a "
-            f"policy on {', '.join(takers)}, such as flood-ts"
+            f"{what}policy {bandit.policy} cannot forget by the clock; leave it out, or choose "
+            f"a policy on {', '.join(able)}, such as flood-ts"
         )
         return
     try:
         _ = bandit.policy_object
     except InputError as error:
         yield f"{what}with policy {bandit.policy} {error}"
-    if seconds * bandit.cluster.rounds_per_second < FEWEST_ROUNDS:
-        least = FEWEST_ROUNDS / bandit.cluster.rounds_per_second
+    if seconds * bandit.cluster.rounds_per_second < MIN_ROUNDS:
+        least = MIN_ROUNDS / bandit.cluster.rounds_per_second
         yield (
-            f"{what}agents that end {bandit.cluster.rounds_per_second:g} rounds a second would "
-            f"forget faster than they hear; give at least {shown(least)}, or raise "
+            f"{what}at {bandit.cluster.rounds_per_second:g} rounds a second agents would forget "
+            f"pulls before they have spread; give at least {show_duration(least)}, or raise "
             "rounds_per_second"
         )
 
 
-def _numbers_of_agents(config: NodeConfig, bandit: BanditConfig) -> Iterator[str]:
-    fewest, known = len(config.neighbors) + 1, bandit.told_num_agents
-    most = config.cluster.most_agents
-    if known is not None and not fewest <= known <= most:
+def _arms(bandit: BanditConfig) -> Iterator[str]:
+    where, names = bandit.where, [arm.name for arm in bandit.arms]
+    if bandit.pinned is not None and bandit.pinned not in names:
+        yield str(unknown_name(f"arm pinned in {where}", bandit.pinned, names))
+    if all(arm.frozen for arm in bandit.arms) and bandit.pinned is None:
+        yield f"{where} has only frozen arms; leave one unfrozen, or leave out the section"
+    for arm in bandit.arms:
+        if arm.id in bandit.purged:
+            yield f"{where} has {arm.id!r} in both arms and purged; remove it from one of them"
+    if bandit.purged and not bandit.can_widen:
         yield (
-            f"{bandit.where} num_agents is {known}; it must be at least {fewest}, this "
-            f"node and its neighbours, and at most max_agents, which is {most}"
+            f"{where} purges arms, but with policy {bandit.policy} arms cannot change; leave out "
+            "purged, or give a policy such as flood-ts to a bandit of another name"
         )
+    elif bandit.purged and not can_purge(parse_policy(bandit.policy)):
+        yield (
+            f"{where} purges arms, but policy {bandit.policy} learns from all arms how sites "
+            "differ; leave out purged, or give a policy without spread=estimate to a bandit of "
+            "another name"
+        )
+    total = sum(arm.minimum_share for arm in bandit.arms if not arm.frozen)
+    if total > 1.0:
+        yield f"{where} minimum_share adds up to {total:g} over all arms; it may be 1 at most"
 
 
-def _room_for_neighbors(config: NodeConfig) -> Iterator[str]:
-    fewest, most = len(config.neighbors) + 1, config.cluster.most_agents
-    if most < fewest:
-        yield (
-            f"[cluster] max_agents is {most}, but this node and its neighbours are {fewest}; "
-            "raise it on all nodes"
-        )
+def find_oversize(bandit: BanditConfig) -> Iterator[str]:
+    """Yield a sentence if messages of a bandit would need too much memory and traffic."""
+    size = bandit.max_message_bytes() / 1e6
+    if size <= MAX_MESSAGE_MB:
+        return
+    columns = bandit.encoder.width
+    model = f", {columns} columns of features" if bandit.features else ""
+    fewer = " or features, or disjoint=false for one model of all arms" * bool(bandit.features)
+    yield (
+        f"{bandit.where} makes messages of up to {size:,.0f} MB ({len(bandit.arms)} "
+        f"arms{model}, policy {bandit.policy}, max_agents {bandit.cluster.most_agents}); they may "
+        f"have {MAX_MESSAGE_MB:g} MB: lower max_agents, declare fewer arms{fewer}, or choose a "
+        "policy whose messages do not grow with the agents, such as one on tree-sums"
+    )
 
 
 def _names(config: NodeConfig) -> Iterator[str]:
@@ -191,16 +242,18 @@ def _names(config: NodeConfig) -> Iterator[str]:
             )
 
 
-def _members(config: NodeConfig) -> Iterator[str]:
-    """Compare how neighbours are found with what takes that."""
-    if not config.auto:
-        for key in ("seeds", "advertise"):
-            if getattr(config, key):
-                yield (
-                    f'[node] has {key}, but its neighbours are listed; say neighbors = "auto", or '
-                    f"remove {key}"
-                )
-        return
+def _listed(config: NodeConfig) -> Iterator[str]:
+    """Yield settings of discovery that are given although neighbours are listed."""
+    for key in ("seeds", "advertise"):
+        if getattr(config, key):
+            yield (
+                f'[node] has {key}, but its neighbours are listed; set neighbors = "auto", or '
+                f"remove {key}"
+            )
+
+
+def _discovery(config: NodeConfig) -> Iterator[str]:
+    """Yield what prevents an agent from discovering its neighbours."""
     if config.neighbors:
         yield (
             f'[node] neighbors is "auto", but {len(config.neighbors)} are listed; remove one or '
@@ -208,8 +261,8 @@ def _members(config: NodeConfig) -> Iterator[str]:
         )
     if config.tls is None:
         yield (
-            '[node] neighbors is "auto", but there is no [tls]; agents that find each other know '
-            "each other by their certificates alone: make them with: coopbandits certs"
+            '[node] neighbors is "auto", but there is no [tls]; agents recognise discovered '
+            "neighbours by their certificates only: make them with: coopbandits certs"
         )
     services = [str(each) for each in config.seeds if each.is_service]
     if services and find_spec("dns") is None:
@@ -220,32 +273,31 @@ def _members(config: NodeConfig) -> Iterator[str]:
     for bandit in config.bandits.values():
         if obstacle := _stays_with_neighbors(bandit):
             yield (
-                f'[node] neighbors is "auto", but {obstacle}; list the neighbours, or take flood-ts'
+                f'[node] neighbors is "auto", but {obstacle}; list the neighbours, or choose '
+                "flood-ts"
             )
 
 
 def _stays_with_neighbors(bandit: BanditConfig) -> str:
-    """Return why a policy cannot go on with other neighbours, as a clause; "" if it can."""
+    """Return why the neighbours of a policy cannot change, as a clause; "" if they can."""
     if bandit.is_synchronous:
-        return f"policy {bandit.policy} is synchronous, and its neighbours stay the same"
+        return f"policy {bandit.policy} is synchronous, so its neighbours cannot change"
     policy = bandit.policy_object
     few = policy.make_agent(replace(trial_view(policy), own_weight=1.0, neighbor_weights={}))
     more: Any = policy.make_agent(trial_view(policy))
     try:
         more.relinked(few.export_state(), [])
     except InputError as error:
-        return f"policy {bandit.policy} cannot go on with other neighbours: {error}"
+        return f"policy {bandit.policy} cannot change neighbours: {error}"
     return ""
 
 
-def _links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
-    """Refuse links without certificates, except on one machine with --insecure."""
-    if config.tls is not None:
-        return
+def _insecure_links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
+    """Yield why links cannot be without [tls]: it takes --insecure, and one machine."""
     if not insecure:
         yield (
-            "there is no [tls], so anybody could take part; give ca, certificate and key (make "
-            "them with: coopbandits certs), or add --insecure to try it out on one machine"
+            "there is no [tls], so any program could join; give ca, certificate and key (make them "
+            "with: coopbandits certs), or add --insecure to try it out on one machine"
         )
         return
     places: dict[str, Address] = {"[node] listen": config.listen}
@@ -259,11 +311,14 @@ def _links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
 
 
 def _api(config: NodeConfig) -> Iterator[str]:
-    """Refuse an API that others can reach without a token or client certificates."""
+    """Yield a sentence if others can reach the API without a token or client certificates."""
     place = config.api
     if not isinstance(place, Address):
-        if len(bytes(place)) > LONGEST_SOCKET:
-            yield f"[node] api unix:{place} is longer than {LONGEST_SOCKET} bytes; shorten the path"
+        if len(bytes(place)) > MAX_SOCKET_PATH:
+            yield (
+                f"[node] api unix:{place} is longer than {MAX_SOCKET_PATH} bytes; choose a shorter "
+                "path"
+            )
         return
     if place.is_loopback:
         return

@@ -1,9 +1,8 @@
-"""Which policies can run in a fleet, and what a fleet asks them.
+"""Which policies can run in a fleet, and what they declare.
 
-A policy that is made of parts is asked through its aggregation. One that is not declares the same
-itself: its class has `mode` and `checks_claims`, and where they apply `shares`, `exact`, `grows`,
-`outlives` and a method ``message_size(num_arms, max_agents)``; its agents have the methods of
-`FleetAgent`.
+A policy that is made of parts declares it by its aggregation, others by themselves: the class has
+`mode` and `checks_claims`, and where they apply `shares`, `exact`, `grows`, `outlives` and a method
+``message_size(num_arms, max_agents)``; its agents have the methods of `FleetAgent`.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from coopbandits.core import registry
 from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import combine
+from coopbandits.core.policy import AnyPolicy, Policy, combine
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.core.spelling import make
 
-TOLD = frozenset({"num_agents", "lambda_bound", "random_word"})
-"""What an agent of a fleet can be told; anything else takes somebody who sees the whole network."""
+PROVIDED = frozenset({"num_agents", "lambda_bound", "random_word"})
+"""The needs of policies that a fleet can meet; others take a view of the whole network."""
 
 TRIAL = LocalView(
     0, 0.5, {1: 0.25, 2: 0.25}, num_arms=3, num_agents=3, lambda_bound=0.5, random_word=1,
@@ -29,13 +28,17 @@ TRIAL = LocalView(
 )  # fmt: skip
 
 
-def trial_view(policy: Any) -> LocalView:
-    """Return what an agent of a policy is told that is only made to see which methods it has."""
+def trial_view(policy: AnyPolicy) -> LocalView:
+    """Return a view for an agent that is only made to inspect its methods."""
     return replace(TRIAL, num_features=1) if policy.takes_context else TRIAL
 
 
+def _trial_agent(policy: Policy) -> Any:
+    return make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
+
+
 class Traits(NamedTuple):
-    """What a policy declares; see `AnyAggregation`."""
+    """The declarations of a policy; see `AnyAggregation`."""
 
     mode: str
     checks_claims: bool
@@ -47,8 +50,8 @@ class Traits(NamedTuple):
     outlives: bool
 
 
-def traits_of(policy: Any) -> Traits:
-    """Return what a policy, or the aggregation it is made of, declares."""
+def traits_of(policy: AnyPolicy) -> Traits:
+    """Return the declarations of a policy or of its aggregation."""
     who = policy if policy.parts is None else policy.parts.aggregation
     return Traits(
         getattr(who, "mode", ""),
@@ -62,34 +65,34 @@ def traits_of(policy: Any) -> Traits:
     )
 
 
-def obstacle(policy: Any) -> str:
+def obstacle(policy: AnyPolicy) -> str:
     """Return why a policy cannot run in a fleet, as a clause; "" if it can."""
-    if not hasattr(policy, "make_agent"):
+    if not isinstance(policy, Policy):
         return "one controller that sees every pull chooses for all its agents"
     found, parts = traits_of(policy), policy.parts
     if policy.takes_context and not (parts and parts.registers(2, 1).one_context):
         return (
-            "its agents have one model for all arms, which takes features of every arm, and those "
-            "of a fleet are told features of the request; set disjoint=true"
+            "its agents have one model for all arms, which takes features of every arm, but a "
+            "fleet provides features of the request; set disjoint=true"
         )
     if "secret" in policy.needs:
         return (
-            "its agents draw noise from a secret, which a fleet does not provide: a journal that "
-            "is restored from a backup would use the same noise for other rewards"
+            "its agents draw noise from a secret, which a fleet does not provide: after a journal "
+            "is restored from a backup, the same noise would be used for other rewards"
         )
     who = "it" if parts is None else f"its aggregation {parts.aggregation.spelling}"
     if found.mode not in (ROBUST, SYNCHRONOUS):
         return f"{who} declares no mode, {ROBUST!r} or {SYNCHRONOUS!r}"
     if not found.checks_claims:
-        return f"{who} does not check what neighbours claim; declare checks_claims and write it"
-    if beyond := sorted(policy.needs - TOLD):
+        return f"{who} does not check neighbours' claims; write check_claims, and declare it"
+    if beyond := sorted(policy.needs - PROVIDED):
         return f"its agents need {', '.join(beyond)}, which takes a view of the whole network"
     if found.forgets:
         return (
             f"{who} forgets by rounds, which have no common length in a fleet; leave out discount "
-            'and window, and say half_life = "2h" in [cluster] instead'
+            'and window, and set half_life = "2h" in [bandits.NAME] instead'
         )
-    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
+    agent = _trial_agent(policy)
     if parts is None and (lacking := missing_methods(agent)):
         return f"its agents have no {', '.join(lacking)}"
     if parts is not None and not agent.machine.checks_claims:
@@ -97,59 +100,59 @@ def obstacle(policy: Any) -> str:
     return ""
 
 
-def can_widen(policy: Any) -> bool:
-    """Return whether agents of a policy can go on with more arms."""
-    if policy.parts is None:
-        return False
-    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
-    return bool(agent.machine.registered)
+def can_widen(policy: AnyPolicy) -> bool:
+    """Return whether arms can be added to agents of a policy."""
+    return isinstance(policy, Policy) and bool(
+        policy.parts and _trial_agent(policy).machine.registered
+    )
 
 
-def can_purge(policy: Any) -> bool:
-    """Return whether what agents of a policy know of several arms adds up to that of one."""
-    agent = make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
-    return bool(policy.parts and agent.machine.registers.adds_arms)
+def can_purge(policy: AnyPolicy) -> bool:
+    """Return whether agents of a policy can merge the registers of several arms into one."""
+    return isinstance(policy, Policy) and bool(
+        policy.parts and _trial_agent(policy).machine.registers.adds_arms
+    )
 
 
 def missing_methods(agent: object) -> list[str]:
-    """Return what an agent lacks to run in a fleet."""
+    """Return the methods of `FleetAgent` that an agent does not have."""
     names = (*FleetAgent.__annotations__, *vars(FleetAgent))
     return [name for name in names if name[0] != "_" and not hasattr(agent, name)]
 
 
-def require_eligible(what: str, policy: Any) -> None:
-    """Refuse a policy that cannot run in a fleet, and say which can."""
+def require_eligible(what: str, policy: AnyPolicy) -> None:
+    """Raise InputError, with the policies that can, if a policy cannot run in a fleet."""
     if reason := obstacle(policy):
         carriers = [each.name for each in registry.AGGREGATIONS if each.mode and each.checks_claims]
         raise InputError(
             f"{what} is {policy.spelling!r}, which cannot run in a fleet: {reason}; those that can "
-            f"are {', '.join(eligible_names())}, any index on {', '.join(carriers)}, and your own "
-            "that declare a mode and check claims"
+            f"are {', '.join(eligible_names())}, any index on {', '.join(carriers)}, and custom "
+            "policies that declare a mode and check claims"
         )
 
 
-def require_blind(what: str, policy: Any) -> None:
-    """Refuse a policy that looks at features, where applications tell none."""
+def require_blind(what: str, policy: AnyPolicy) -> None:
+    """Raise InputError if a policy is contextual, for applications that send no features."""
     if policy.takes_context:
         raise InputError(
-            f"{what} is {policy.spelling!r}, which looks at features, and the applications here "
-            "tell none; choose one that needs none, such as flood-ts"
+            f"{what} is {policy.spelling!r}, which needs features, but the applications here send "
+            "none; choose one that needs none, such as flood-ts"
         )
 
 
 def eligible_names() -> list[str]:
-    """Return the names of our own policies that can run in a fleet."""
+    """Return the names of the package's policies that can run in a fleet."""
     shipped = map(parse_policy, EXAMPLES)
     return [policy.name for policy in shipped if not obstacle(policy)]
 
 
-def can_estimate(policy: Any, setting: str) -> bool:
-    """Return whether a policy's agents may find something out that others must be told."""
+def can_estimate(policy: AnyPolicy, setting: str) -> bool:
+    """Return whether a policy's agents can estimate what `setting` would state."""
     return hasattr(policy, setting) or hasattr(policy.parts and policy.parts.aggregation, setting)
 
 
 def with_settings(policy: Any, settings: Mapping[str, Any]) -> Any:
-    """Return a policy with other settings, which may be those of its aggregation."""
+    """Return a policy with other settings, of itself or of its aggregation."""
     if all(hasattr(policy, name) for name in settings):
         return replace(policy, **settings) if settings else policy
     return combine(replace(policy.parts.aggregation, **settings), policy.parts.index)

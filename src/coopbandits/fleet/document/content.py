@@ -1,120 +1,137 @@
-"""What stands in a cluster's document, as TOML.
+"""The content of a cluster's document, as TOML, and what agents reject in it.
 
 ::
 
     [cluster]
     name = "shop"                      # as in [cluster] of every node
-    version = 2                        # the highest one holds
-    operators = ["ed25519:3b6a…"]      # keys trusted from this version on; without it, as before
-    revoked = ["shop-9"]               # agents that are no longer believed
+    version = 2                        # the highest one is in force
+    operators = ["ed25519:3b6a…"]      # trusted from this version on; by default the previous ones
+    revoked = ["shop-9"]               # agents that are no longer trusted
 
     [settings]
     rounds_per_second = 10.0
 
-    [[members]]                        # who may have links, and where it is; without any, everybody
+    [[members]]                        # agents that may have links; by default all
     id = "shop-1"
     address = "10.0.0.1:7400"
 
+    [bandits.button]                   # as in a node's file; by default those of the files
+    arms = ["red", "green"]
+    reward_range = [0.0, 1.0]
+
 What is signed and spread is this text in one canonical form: sorted keys, no comments. So equal
-contents have equal bytes, whoever wrote them down.
+contents have equal bytes, whoever wrote them.
+
+A document is checked before it is signed (`check_document`), and again by every agent. Some checks
+depend on the files of the nodes: their cluster, the bandits that they declare, their pace. Checks
+against what was learned need a running agent.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
-from coopbandits.core.errors import InputError, unknown_name
+from msgspec import Meta
+
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.config import fields as read
-from coopbandits.fleet.config.read import ConfigError, write_config
-from coopbandits.fleet.document.seal import MAX_CONTENT, MAX_VERSION
+from coopbandits.fleet.config import ClusterConfig, NodeConfig
+from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.config.consistency import declaration_problems
+from coopbandits.fleet.config.read import ConfigError, parse_bandits, write_config
+from coopbandits.fleet.config.values import (
+    MIN_RATE,
+    Name,
+    NodeId,
+    Operators,
+    Rate,
+    Table,
+    TableReader,
+    table_of,
+)
 from coopbandits.fleet.identity.names import agent_number
+from coopbandits.fleet.identity.operators import key_text
+
+MAX_CONTENT = 1 << 18
+"""The longest content of a document, in bytes."""
+
+MAX_VERSION = 2**53 - 1
+"""The highest version: whole numbers up to it are exact in JSON everywhere."""
+
+MAX_ROUNDS = 200.0
+"""Rounds per second that agents accept of each other, whatever is declared."""
 
 BANDIT_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
-MOST_ROUNDS = 200.0
-"""Rounds per second that agents believe in whatever is declared."""
+TABLES = ("cluster", "settings", "members", "bandits")
+
+Version = Annotated[
+    int,
+    Meta(
+        ge=1,
+        le=MAX_VERSION,
+        description=f"a whole number from 1 to {MAX_VERSION}, one more than the previous version",
+    ),
+]
+
+Pace = Annotated[
+    float,
+    Meta(
+        ge=MIN_RATE,
+        le=MAX_ROUNDS,
+        description=f"a number from {MIN_RATE:g} to {MAX_ROUNDS:g}: agents accept no more of each "
+        "other, unless [cluster] of all nodes says so",
+    ),
+]
+
+
+NodeIds = Annotated[
+    frozenset[NodeId], Meta(description="a list of agents' ids, such as ['shop-1']")
+]
 
 
 @dataclass(frozen=True)
 class Document:
-    """A document after reading and checking.
+    """A valid document.
 
     Attributes
     ----------
     name, version : str and int
-        The cluster's name, and which document of it this is.
+        The cluster's name, and the version of the document.
     operators : tuple of bytes
-        Public keys that are trusted from here on; none for those of before.
+        Public keys that are trusted from this version on; none to keep the previous ones.
     revoked : frozenset of str
-        Agents that are no longer believed.
+        Agents that are no longer trusted.
     settings : mapping of str to float
-        What changes without a restart, by name.
+        Settings that change without a restart, by name.
     members : mapping of str to Address
-        Who may have links, and where; empty for everybody.
+        Agents that may have links, and their addresses; empty for all agents.
     bandits : mapping of str to table
-        Declarations of bandits, as they were written.
+        Declarations of bandits, as written.
     content : bytes
         The canonical text.
     """
 
-    name: str
-    version: int
-    operators: tuple[bytes, ...] = ()
-    revoked: frozenset[str] = frozenset()
+    name: Name
+    version: Version
+    operators: Operators = ()
+    revoked: NodeIds = frozenset()
     settings: Mapping[str, float] = field(default_factory=dict)
     members: Mapping[str, Address] = field(default_factory=dict)
     bandits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     content: bytes = b""
 
 
-def version(what: str, value: Any) -> int:
-    """Read a version."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_VERSION:
-        raise InputError(
-            f"{what} is {value!r}; it must be a whole number from 1 to {MAX_VERSION}, one more "
-            "than that of the document before"
-        )
-    return value
+CLUSTER = table_of(Document)
 
-
-def ids(what: str, value: Any) -> frozenset[str]:
-    """Read ids of agents."""
-    if not isinstance(value, list):
-        raise InputError(f"{what} is {value!r}; it must be a list of agents' ids, such as ['a']")
-    return frozenset(read.node_id(f"{what}[{at}]", name) for at, name in enumerate(value))
-
-
-def pace(what: str, value: Any) -> float:
-    """Read rounds per second."""
-    found = read.rate(what, value)
-    if found > MOST_ROUNDS:
-        raise InputError(
-            f"{what} is {found:g}; agents believe in up to {MOST_ROUNDS:g} rounds a second, unless "
-            "[cluster] of all nodes says otherwise"
-        )
-    return found
-
-
-CLUSTER: dict[str, read.Reader] = {
-    "name": read.name,
-    "version": version,
-    "operators": read.operators,
-    "revoked": ids,
-}
-SETTINGS: dict[str, read.Reader] = {
-    "rounds_per_second": pace,
-    "max_pulls_per_second": read.rate,
-    "signatures_per_second": read.rate,
-}
-MEMBER: dict[str, read.Reader] = {"id": read.node_id, "address": read.address}
-
-TABLES = ("cluster", "settings", "members", "bandits")
-REQUIRED = ("name", "version", "id", "address")
+SETTINGS = Table(
+    {"rounds_per_second": Pace, "max_pulls_per_second": Rate, "signatures_per_second": Rate}, ()
+)
 
 
 def read_document(content: bytes) -> Document:
@@ -123,108 +140,186 @@ def read_document(content: bytes) -> Document:
     Raises
     ------
     InputError
-        It is no such document; a sentence for each problem, one per line.
+        It is not a valid document; a sentence for each problem, one per line.
     """
-    if len(content) > MAX_CONTENT:
-        raise InputError(f"a document of {len(content)} bytes; it may have {MAX_CONTENT} at most")
+    _require_size(content)
     try:
-        tables = tomllib.loads(content.decode())
+        given = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the document is no TOML: {error}") from None
-    reader = _Reader(tables)
-    cluster = reader.values("[cluster]", tables.get("cluster", {}), CLUSTER)
-    settings = reader.values("[settings]", tables.get("settings", {}), SETTINGS)
-    members, bandits = reader.members(), reader.bandits()
-    reader.problems += _contradictions(cluster.get("revoked", frozenset()), members)
-    if reader.problems:
-        raise ConfigError("document", reader.problems)
+        raise InputError(f"the document is not TOML: {error}; correct its syntax") from None
+    tables = TableReader(given, TABLES)
+    cluster, settings = tables.table("cluster", CLUSTER), tables.table("settings", SETTINGS)
+    members, bandits = tables.addresses("members", "member"), tables.sections("bandits")
+    problems = tables.problems
+    for name, table in bandits.items():
+        if not BANDIT_NAME.fullmatch(name):
+            problems.append(
+                f"the name of a bandit is {name!r}; it must be 1 to 63 letters, digits, - and _"
+            )
+        elif not isinstance(table, dict):
+            problems.append(f"[bandits] {name} is {table!r}; it must be a table")
+    for name in sorted(cluster.get("revoked", frozenset()) & members.keys()):
+        problems.append(f"{name} is a member and revoked; remove it from one of the two")
+    owners: dict[int, str] = {}
+    for name in members:
+        other = owners.setdefault(agent_number(name), name)
+        if other != name:
+            problems.append(
+                f"the members {other} and {name} have the same number; rename one of the two"
+            )
+    if problems:
+        raise ConfigError("document", problems)
+    try:
+        text = write_config(_sorted({key: given[key] for key in TABLES if key in given}))
+    except RecursionError:
+        raise InputError("the document is nested too deeply; write plain tables") from None
+    canonical = text.encode()
+    _require_size(canonical)
     return Document(
-        **cluster, settings=settings, members=members, bandits=bandits, content=_canonical(tables)
+        **cluster, settings=settings, members=members, bandits=bandits, content=canonical
     )
 
 
-def _canonical(tables: Mapping[str, Any]) -> bytes:
-    try:
-        found = write_config(_sorted({key: tables[key] for key in TABLES if key in tables}))
-    except RecursionError:
-        raise InputError("the document is nested too deeply; write plain tables") from None
-    content = found.encode()
+def _require_size(content: bytes) -> None:
     if len(content) > MAX_CONTENT:
-        raise InputError(f"a document of {len(content)} bytes; it may have {MAX_CONTENT} at most")
-    return content
+        raise InputError(
+            f"a document of {len(content)} bytes; it may have {MAX_CONTENT} at most: declare less"
+        )
 
 
 def _sorted(value: Any) -> Any:
-    """Return a value with the keys of all tables in order."""
+    """Return a value with the keys of all tables sorted."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value
 
 
-def _contradictions(revoked: frozenset[str], members: Mapping[str, Address]) -> Iterator[str]:
-    for name in sorted(revoked & members.keys()):
-        yield f"{name} is a member and revoked; remove it from one of the two"
-    owners: dict[int, str] = {}
-    for name in members:
-        other = owners.setdefault(agent_number(name), name)
-        if other != name:
-            yield f"the members {other} and {name} have the same number; rename one of the two"
+# Checks
 
 
-class _Reader:
-    """Reads tables key by key, and collects problems."""
+def check_document(content: bytes, nodes: Iterable[NodeConfig] = ()) -> Document:
+    """Return the document in a TOML text if agents would accept it.
 
-    def __init__(self, tables: Mapping[str, Any]) -> None:
-        self.tables = tables
-        self.problems = [
-            str(unknown_name("table", key, TABLES)) for key in tables if key not in TABLES
-        ]
+    Parameters
+    ----------
+    content : bytes
+        The text.
+    nodes : iterable of NodeConfig
+        Configurations of some nodes; without any, checks that depend on these are skipped.
 
-    def values(self, where: str, given: Any, readers: Mapping[str, read.Reader]) -> dict[str, Any]:
-        """Return what a table says, by key."""
-        if not isinstance(given, dict):
-            self.problems.append(f"{where} is {given!r}; it must be a table")
-            return {}
-        for key in given:
-            if key not in readers:
-                self.problems.append(str(unknown_name(f"key of {where}", key, readers)))
-        found = {}
-        for key, reader in readers.items():
-            if key not in given:
-                if key in REQUIRED:
-                    self.problems.append(f"{where} has no {key}; give it")
-                continue
-            try:
-                found[key] = reader(f"{where} {key}", given[key])
-            except InputError as error:
-                self.problems.append(str(error))
-        return found
+    Raises
+    ------
+    InputError
+        A sentence for everything that an agent would reject, one per line.
+    """
+    problems: list[str] = []
+    try:
+        document = read_document(content)
+    except ConfigError as error:
+        # All problems together: the declarations of bandits are checked as far as they are tables.
+        problems += str(error).splitlines()
+        bandits = tomllib.loads(content.decode()).get("bandits", {})
+        tables = bandits.values() if isinstance(bandits, dict) else [None]
+        if all(isinstance(table, dict) for table in tables):
+            problems += bandit_problems(bandits, ClusterConfig("", 0))
+        raise InputError("\n".join(problems)) from None
+    known = list(nodes)
+    if not known:
+        problems += bandit_problems(document.bandits, ClusterConfig("", 0))
+    for node in known:
+        problems += declared_problems(document, node)
+        if node.cluster.name != document.name:
+            problems.append(
+                f"the document is of cluster {document.name!r}, and {node.id} of "
+                f"{node.cluster.name!r}; give it the name of the cluster to change"
+            )
+        problems += member_problems(document, node)
+    if problems:
+        raise InputError("\n".join(dict.fromkeys(problems)))
+    return document
 
-    def members(self) -> dict[str, Address]:
-        """Return the members' addresses, by id."""
-        given = self.tables.get("members", [])
-        if not isinstance(given, list):
-            self.problems.append("members is no list; write [[members]] above each of them")
-            return {}
-        found: dict[str, Address] = {}
-        for values in (self.values("[[members]]", each, MEMBER) for each in given):
-            if values.get("id") in found:
-                self.problems.append(f"member {values['id']} is listed twice; list it once")
-            elif len(values) == len(MEMBER):
-                found[values["id"]] = values["address"]
-        return found
 
-    def bandits(self) -> dict[str, dict[str, Any]]:
-        """Return declarations of bandits; who takes them knows what may stand in each."""
-        given = self.tables.get("bandits", {})
-        if not isinstance(given, dict):
-            self.problems.append("bandits is no table; write [bandits.NAME] above each of them")
-            return {}
-        for name, table in given.items():
-            if not BANDIT_NAME.fullmatch(name):
-                self.problems.append(
-                    f"a bandit is called {name!r}; use 1 to 63 letters, digits, - and _"
+def _cluster_of(node: NodeConfig, document: Document) -> ClusterConfig:
+    """Return a node's cluster, at the pace that the document sets."""
+    rounds = document.settings.get("rounds_per_second")
+    return node.cluster if rounds is None else replace(node.cluster, rounds_per_second=rounds)
+
+
+def declared_by(document: Document, node: NodeConfig) -> dict[str, BanditConfig]:
+    """Return the bandits of a node under a document: those of its own file if that has none.
+
+    The token of a bandit is a file on each machine, and remains the one in the node's own file.
+    """
+    cluster = _cluster_of(node, document)
+    if not document.bandits:
+        return {name: replace(bandit, cluster=cluster) for name, bandit in node.bandits.items()}
+    found = parse_bandits(document.bandits, cluster)
+    tokens = {name: bandit.token_file for name, bandit in node.bandits.items()}
+    return {name: replace(each, token_file=tokens.get(name)) for name, each in found.items()}
+
+
+def bandit_problems(
+    bandits: Mapping[str, Mapping[str, Any]], cluster: ClusterConfig
+) -> Iterator[str]:
+    """Yield a sentence for everything in declarations that no agent of a cluster accepts."""
+    readable: dict[str, BanditConfig] = {}
+    for name, table in bandits.items():
+        if "token_file" in table:
+            yield f"[bandits.{name}] token_file is a file of each node; name it there instead"
+        try:
+            readable |= parse_bandits({name: table}, cluster)
+        except InputError as error:
+            yield from str(error).splitlines()
+    yield from declaration_problems(readable)
+
+
+def declared_problems(document: Document, node: NodeConfig) -> Iterator[str]:
+    """Yield a sentence for every problem of the bandits in `declared_by`."""
+    if document.bandits:
+        yield from bandit_problems(document.bandits, _cluster_of(node, document))
+    else:
+        yield from declaration_problems(declared_by(document, node))
+
+
+def member_problems(document: Document, node: NodeConfig) -> Iterator[str]:
+    """Yield a sentence for every member that the agent of a file cannot have a link to.
+
+    The settings of the file that this depends on do not change while the agent runs.
+    """
+    if node.tls is None:
+        for name, place in document.members.items():
+            if name in node.neighbors and not place.is_loopback:
+                yield (
+                    f"member {name} is at {place}, which others can reach, and there is no [tls] "
+                    f"on {node.id}; give addresses of this machine"
                 )
-            elif not isinstance(table, dict):
-                self.problems.append(f"[bandits] {name} is {table!r}; it must be a table")
-        return {name: table for name, table in given.items() if isinstance(table, dict)}
+
+
+def differences(old: Document | None, new: Document) -> list[str]:
+    """Return a line for everything that a new document adds, removes or changes."""
+    before, after = _facts(old) if old else {}, _facts(new)
+    lines = []
+    for place in sorted(before.keys() | after.keys()):
+        was, now = before.get(place), after.get(place)
+        if was is None:
+            lines.append(f"+ {place}{' = ' if now else ''}{now}")
+        elif now is None:
+            lines.append(f"- {place}{' = ' if was else ''}{was}")
+        elif was != now:
+            lines.append(f"~ {place}: {was} -> {now}")
+    return lines
+
+
+def _facts(document: Document) -> dict[str, str]:
+    """Return all settings of a document as text, by place."""
+    found = {"[cluster] name": document.name, "[cluster] version": str(document.version)}
+    found |= {f"operator {key_text(key)}": "" for key in document.operators}
+    found |= {f"revoked {name}": "" for name in document.revoked}
+    found |= {f"[settings] {key}": f"{value:g}" for key, value in document.settings.items()}
+    found |= {f"member {name}": str(place) for name, place in document.members.items()}
+    for name, table in document.bandits.items():
+        found[f"bandit {name}"] = ""
+        for key, value in table.items():
+            shown = json.dumps(value, default=str, ensure_ascii=False)
+            found[f"[bandits.{name}] {key}"] = shown
+    return found

@@ -1,12 +1,12 @@
-"""How the cluster's document travels: from who has a higher version to who says it has a lower one.
+"""How the cluster's document spreads: agents with a higher version send it to those with a lower.
 
-Agents tell their version when they meet and whenever it changes. Who has a higher one sends its
-document, in pieces, and sends it again after a pause as long as the other end does not say that it
-has it; a new link does not shorten that pause. A document is sent to nobody who has it, so news
-cannot go round in circles.
+Agents report their version when they meet and whenever it changes. An agent with a higher version
+sends its document, in pieces, and sends it again after a pause until the other end reports that
+version; a new link does not shorten the pause. A document is never sent to an agent that has it, so
+it cannot circulate.
 
-Every piece comes with the seal. Nothing is kept of a document before a trusted signature on its
-seal was seen, and never more than the signed length of it.
+Every piece comes with the seal. An agent keeps nothing of a document before it has verified a
+trusted signature on its seal, and never more than the signed length.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from typing import Annotated
 import msgspec
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.document.keeper import Keeper, RivalError
 from coopbandits.fleet.document.seal import MAX_CHAIN, ForgedError, Seal, Signed
+from coopbandits.fleet.document.store import DocumentStore, RivalError
 
 PIECE = 1 << 15
 """Bytes of content in one message: with the seals, less than the longest body of a frame."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 60.0
-"""Seconds until a document is sent again to who does not say that it has it; doubled each time."""
+"""Seconds until an unacknowledged document is sent again; doubled each time."""
 
 Send = Callable[[str, bytes], None]
-"""Sends a neighbour some bytes."""
+"""Sends bytes to a neighbour."""
 
 Refuse = Callable[[str, str, str], None]
-"""Counts what a neighbour sent and was refused; takes the reason as a keyword and a sentence."""
+"""Counts a rejected message: neighbour, reason as a keyword, and a sentence."""
 
 
 class News(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What one agent tells another: its version, and perhaps a piece of its document."""
+    """A message: the sender's version, and perhaps a piece of its document."""
 
     version: Annotated[int, msgspec.Meta(ge=0)]
     digest: Annotated[bytes, msgspec.Meta(max_length=32)] = b""
@@ -45,19 +45,19 @@ class News(msgspec.Struct, frozen=True, omit_defaults=True):
     piece: Annotated[bytes, msgspec.Meta(max_length=PIECE)] = b""
 
 
-_read = msgspec.msgpack.Decoder(News).decode
+_decode = msgspec.msgpack.Decoder(News).decode
 
 
 @dataclass
-class Reader:
-    """A neighbour that takes documents, while its link is up.
+class Peer:
+    """A neighbour that accepts documents, while its link is up.
 
     Attributes
     ----------
     version, digest : int and bytes
-        What it says that it has.
+        The document that it reported last.
     seal, content : Seal or None, and bytearray
-        The document that it is sending, as far as it has come.
+        The document that it is sending, as far as it has arrived.
     """
 
     version: int
@@ -67,48 +67,48 @@ class Reader:
 
 
 @dataclass
-class Pace:
-    """When somebody is sent the document again, at the earliest, and how long after that."""
+class Backoff:
+    """The earliest time to send a document to a neighbour again, and the pause after that."""
 
     due: float = 0.0
     pause: float = FIRST_PAUSE
 
 
 class Spread:
-    """Hands the document on, and takes it from neighbours.
+    """Sends the document to neighbours and receives it from them.
 
     Parameters
     ----------
-    keeper : Keeper
+    store : DocumentStore
         Has the document.
     send, refuse : callable
-        How to talk to neighbours.
+        Send a message; count a rejected one.
     """
 
-    def __init__(self, keeper: Keeper, send: Send, refuse: Refuse) -> None:
-        self.keeper, self._send, self._refuse = keeper, send, refuse
-        self.readers: dict[str, Reader] = {}
-        self._paces: dict[str, Pace] = {}  # also of links that are down, for a while
-        self._told = (keeper.version, keeper.alarm)
+    def __init__(self, store: DocumentStore, send: Send, refuse: Refuse) -> None:
+        self.store, self._send, self._refuse = store, send, refuse
+        self.peers: dict[str, Peer] = {}
+        self._backoffs: dict[str, Backoff] = {}  # also of links that went down, for a while
+        self._announced = (store.version, store.alarm)
 
     def greeting(self) -> dict[str, int | bytes]:
-        """Return what is said in HELLO; nothing where no documents are taken."""
-        if not self.keeper.takes_part:
+        """Return the fields of HELLO about documents; none if the agent accepts no documents."""
+        if not self.store.enabled:
             return {}
-        return {"document": self.keeper.version, "document_digest": self.keeper.digest}
+        return {"document": self.store.version, "document_digest": self.store.digest}
 
-    def met(self, peer: str, version: int | None, digest: bytes, now: float) -> None:
-        """Note what a neighbour's HELLO says; None if it takes no documents."""
-        self.readers.pop(peer, None)
-        if version is not None and self.keeper.takes_part:
-            self.readers[peer] = Reader(version, digest)
-            self._answer(peer, now)
+    def link_up(self, peer: str, version: int | None, digest: bytes, now: float) -> None:
+        """Handle the HELLO of a neighbour; None if it accepts no documents."""
+        self.peers.pop(peer, None)
+        if version is not None and self.store.enabled:
+            self.peers[peer] = Peer(version, digest)
+            self._offer(peer, now)
 
-    def lost(self, peer: str) -> None:
+    def link_down(self, peer: str) -> None:
         """Forget a neighbour whose link is down."""
-        self.readers.pop(peer, None)
+        self.peers.pop(peer, None)
 
-    def heard(self, peer: str, body: bytes, now: float) -> None:
+    def received(self, peer: str, body: bytes, now: float) -> None:
         """Handle a message.
 
         Raises
@@ -116,90 +116,92 @@ class Spread:
         DiskError
             A document could not be stored.
         """
-        reader = self.readers.get(peer)
-        if reader is None:
+        sender = self.peers.get(peer)
+        if sender is None:
             return
         try:
-            news = _read(body)
+            news = _decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             self._refuse(peer, "document", f"a document that cannot be read: {error}")
             return
-        reader.version, reader.digest = news.version, news.digest
-        before = self.keeper.version
+        sender.version, sender.digest = news.version, news.digest
+        before = self.store.version
         try:
             if news.seal is not None:
-                self._gather(reader, news, news.seal)
+                self._gather(sender, news, news.seal)
                 if news.piece and news.at == 0 and news.seal.open().version <= before:
-                    self._acknowledge(peer)  # it has not heard of what is here
+                    self._report(peer)  # it does not know our version yet
         except ForgedError as error:
             self._refuse(peer, "forged", str(error))
         except RivalError:
-            pass  # the alarm is raised, and says it
+            pass  # the store has raised the alarm
         except InputError as error:
             self._refuse(peer, "document", "; ".join(str(error).splitlines()))
-        self._answer(peer, now)
-        self.tell(now)
+        self._offer(peer, now)
+        self.announce(now)
 
-    def _gather(self, reader: Reader, news: News, seal: Seal) -> None:
-        """Add a piece to what came before; adopt the document once it is whole."""
-        goes_on = seal == reader.seal and news.at == len(reader.content) > 0
-        if not goes_on:
-            reader.seal, reader.content = None, bytearray()
-            older = seal.open().version < self.keeper.version
-            if older or self.keeper.weigh(seal, news.chain) is None:
+    def _gather(self, sender: Peer, news: News, seal: Seal) -> None:
+        """Add a piece to the previous ones; adopt the document once it is complete."""
+        is_next = seal == sender.seal and news.at == len(sender.content) > 0
+        if not is_next:
+            sender.seal, sender.content = None, bytearray()
+            older = seal.open().version < self.store.version
+            if older or self.store.verify(seal, news.chain) is None:
                 return
             if news.at > 0 or not news.piece:
-                return  # a piece was lost: the document will come again
-            reader.seal = seal
-        reader.content += news.piece
-        if len(reader.content) >= seal.open().size:
-            content, reader.seal, reader.content = bytes(reader.content), None, bytearray()
-            self.keeper.adopt(Signed(seal, content, news.chain))
+                return  # a piece was lost: the document will be sent again
+            sender.seal = seal
+        sender.content += news.piece
+        if len(sender.content) >= seal.open().size:
+            content, sender.seal, sender.content = bytes(sender.content), None, bytearray()
+            self.store.adopt(Signed(seal, content, news.chain))
 
-    def tell(self, now: float) -> None:
-        """Tell all neighbours if something changed: a new document, or an alarm."""
-        state = self.keeper.version, self.keeper.alarm
-        if state == self._told:
+    def announce(self, now: float) -> None:
+        """Inform all neighbours if there is a new document or alarm."""
+        state = self.store.version, self.store.alarm
+        if state == self._announced:
             return
-        self._told = state
-        self._paces.clear()
-        for peer, reader in self.readers.items():
-            if reader.version >= self.keeper.version:
-                self._acknowledge(peer)
-            self._answer(peer, now)
+        self._announced = state
+        self._backoffs.clear()
+        for name, peer in self.peers.items():
+            if peer.version >= self.store.version:
+                self._report(name)
+            self._offer(name, now)
 
-    def beat(self, now: float) -> None:
-        """Send again what nobody said has arrived."""
-        self.keeper.act()
-        self.tell(now)
-        for peer in self.readers:
-            self._answer(peer, now)
-        for peer in self._paces.keys() - self.readers:
-            if now >= self._paces[peer].due + LONGEST_PAUSE:
-                del self._paces[peer]
+    def tick(self, now: float) -> None:
+        """Send unacknowledged documents again."""
+        self.store.retry()
+        self.announce(now)
+        for peer in self.peers:
+            self._offer(peer, now)
+        for peer in self._backoffs.keys() - self.peers:
+            if now >= self._backoffs[peer].due + LONGEST_PAUSE:
+                del self._backoffs[peer]
 
-    def _answer(self, peer: str, now: float) -> None:
-        """Send the document to who has a lower version, and its seal to who has another content."""
-        reader, keeper = self.readers[peer], self.keeper
-        pace = self._paces.get(peer) or Pace()
-        if keeper.kept is None or now < pace.due:
+    def _offer(self, peer: str, now: float) -> None:
+        """Send the document to a peer with a lower version, its seal to one with other content."""
+        known, store = self.peers[peer], self.store
+        backoff = self._backoffs.get(peer) or Backoff()
+        if store.stored is None or now < backoff.due:
             return
-        signed = keeper.kept.signed
-        if reader.version == keeper.version and reader.digest != keeper.digest:
-            self._say(peer, News(keeper.version, keeper.digest, signed.seal))
-        elif reader.version < keeper.version and not keeper.alarm:
-            self._offer(peer, signed)
+        signed = store.stored.signed
+        if known.version == store.version and known.digest != store.digest:
+            self._report(peer, signed.seal)
+        elif known.version < store.version and not store.alarm:
+            for at in range(0, len(signed.content), PIECE):
+                piece = signed.content[at : at + PIECE]
+                self._report(peer, signed.seal, signed.chain, at, piece)
         else:
             return
-        self._paces[peer] = Pace(now + pace.pause, min(2 * pace.pause, LONGEST_PAUSE))
+        self._backoffs[peer] = Backoff(now + backoff.pause, min(2 * backoff.pause, LONGEST_PAUSE))
 
-    def _offer(self, peer: str, signed: Signed) -> None:
-        state, sealed = (self.keeper.version, self.keeper.digest), (signed.seal, signed.chain)
-        for at in range(0, len(signed.content), PIECE):
-            self._say(peer, News(*state, *sealed, at, signed.content[at : at + PIECE]))
-
-    def _acknowledge(self, peer: str) -> None:
-        self._say(peer, News(self.keeper.version, self.keeper.digest))
-
-    def _say(self, peer: str, news: News) -> None:
+    def _report(
+        self,
+        peer: str,
+        seal: Seal | None = None,
+        chain: tuple[Seal, ...] = (),
+        at: int = 0,
+        piece: bytes = b"",
+    ) -> None:
+        news = News(self.store.version, self.store.digest, seal, chain, at, piece)
         self._send(peer, msgspec.msgpack.encode(news))

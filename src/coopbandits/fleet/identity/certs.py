@@ -1,37 +1,44 @@
 """A small certificate authority for one fleet: files in a folder, no server.
 
 An agent's certificate has its id as the only DNS name and is valid at both ends of a connection.
-Whoever holds ``ca-key.pem`` can create agents, so keep it off their machines: copy only ``ca.pem``,
-``<id>.pem`` and ``<id>-key.pem`` there.
+Keys are on the curve P-256, signatures use SHA-256. Whoever holds ``ca-key.pem`` can create agents,
+so keep it off their machines: copy only ``ca.pem``, ``<id>.pem`` and ``<id>-key.pem`` there.
+
+Without [tls], to try agents out on one machine, certificates are thrown away (`throwaway_files`).
+Agents that are started one by one share no file, so the key of their authority follows from the
+cluster's name: every process derives it and issues a certificate for a new key of its own. Links
+use TLS and entries are signed as always, but these certificates prove nothing, since any process on
+the machine can issue itself one. So agents that use them accept loopback addresses only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from pathlib import Path
-from typing import cast
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, cast
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.files import behind, write_file
+from coopbandits.fleet.identity.files import link_target, write_file
 from coopbandits.fleet.identity.names import NODE_ID
-from coopbandits.fleet.identity.signing import (
-    Authority,
-    make_authority,
-    make_key,
-    pem,
-    pem_key,
-    sign,
-)
 
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 90
 RENEW_WITHIN_DAYS = 30
+
+CLOCK_SKEW = timedelta(hours=1)
+"""Certificates are backdated by this much, for machines whose clocks are slow."""
+
+THROWAWAY_SPAN = timedelta(days=3650)
 
 
 def init_authority(
@@ -71,20 +78,20 @@ def issue(
     now: datetime | None = None,
     force: bool = False,
 ) -> list[Path]:
-    """Make a key and a certificate for every id, and return the files written.
+    """Create a key and a certificate for every id; return the files written.
 
     Parameters
     ----------
     folder : Path
-        Where the authority is.
+        Folder of the authority.
     ids : sequence of str
         Ids of agents.
     out : Path or None
-        Where to write, by default beside the authority; ``ca.pem`` is copied there.
+        Folder to write to, by default that of the authority; ``ca.pem`` is copied there.
     days : int
         Validity, at most the authority's own.
     now : datetime or None
-        The time; by default the clock's.
+        Current time; by default the clock's.
     force : bool
         Whether files may be overwritten.
 
@@ -95,14 +102,25 @@ def issue(
     """
     out = out or folder
     now = now or datetime.now(UTC)
-    authority = _authority(folder, now)
+    authority = _load_authority(folder, now)
     span = _days("a certificate's validity", days)
     for node in ids:
-        _require_id(node)
+        if not NODE_ID.fullmatch(node):
+            raise InputError(
+                f"{node!r} is not an agent's id; write 1 to 63 of a-z, 0-9 and -, with a letter or "
+                "digit first and last"
+            )
+        if node == "ca" or node.endswith("-key"):
+            raise InputError(f"the files of agent {node!r} would look like others; rename it")
     _require_free(
         [out / name for node in ids for name in (f"{node}.pem", f"{node}-key.pem")], force
     )
-    written = _copy_authority(authority, out, force)
+    written = []
+    path, content = out / "ca.pem", pem(authority.certificate)
+    if not path.exists() or path.read_bytes() != content:
+        _require_free([path], force)
+        write_file(path, content)
+        written.append(path)
     for node in ids:
         key = make_key()
         write_file(out / f"{node}-key.pem", pem_key(key), secret=True)
@@ -121,32 +139,32 @@ def renew(
     days: int = NODE_DAYS,
     now: datetime | None = None,
 ) -> list[Path]:
-    """Replace the certificates that expire soon, and return those files.
+    """Renew the certificates that expire soon; return their files.
 
-    Keys stay as they are, so that ``<id>.pem`` alone has to be copied to its machine. A link stays
-    one: the file behind it is replaced. Certificates that are no agent's are left alone.
+    Keys stay, so only ``<id>.pem`` has to be copied to its machine. A symbolic link stays one: the
+    file behind it is replaced. Certificates that do not belong to an agent are skipped.
 
     Parameters
     ----------
     folder, out : Path
-        Where the authority is, and the certificates: by default beside it.
+        Folders of the authority, and of the certificates: by default the same.
     within_days : int
-        Replace those that expire within this many days.
+        Renew those that expire within this many days.
     everything : bool
-        Whether to replace all.
+        Whether to renew all.
     days : int
         Validity of the new ones, at most the authority's own.
     now : datetime or None
-        The time; by default the clock's.
+        Current time; by default the clock's.
 
     Raises
     ------
     InputError
         There are no certificates of this authority, or it is missing or has expired; or a file
-        could not be read, which keeps no other from being renewed.
+        could not be read, after all others were renewed.
     """
     now = now or datetime.now(UTC)
-    authority = _authority(folder, now)
+    authority = _load_authority(folder, now)
     span = _days("a certificate's validity", days)
     soon = now + _days("the time until expiry", within_days)
     readable, unreadable = _certificates(out or folder)
@@ -160,18 +178,18 @@ def renew(
     for path in due:
         public_key = cast("ec.EllipticCurvePublicKey", found[path].public_key())  # we made it
         content = pem(sign(authority, _name_of(found[path]), public_key, now, span))
-        write_file(behind(path), content)
-    if unreadable:  # said last, and as a failure: it may be an agent's that is about to expire
+        write_file(link_target(path), content)
+    if unreadable:  # reported last, and as a failure: an agent's certificate may be among them
         raise InputError(
             f"skipped {'; skipped '.join(unreadable)}; renewed: "
-            f"{', '.join(map(str, due)) or 'nothing, since no other had to be'}; put back what "
-            "these files were, or move them elsewhere, and run this command again"
+            f"{', '.join(map(str, due)) or 'nothing, since no other was due'}; restore these "
+            "files or move them elsewhere, and run this command again"
         )
     return due
 
 
 def _certificates(folder: Path) -> tuple[dict[Path, x509.Certificate], list[str]]:
-    """Return the certificates in a folder, and what is wrong with files that hold none."""
+    """Return the certificates in a folder by path, and a description of each unreadable file."""
     found, wrong = {}, []
     for path in sorted(folder.glob("*.pem")):
         if path.name == "ca.pem" or path.stem.endswith("-key"):
@@ -181,14 +199,14 @@ def _certificates(folder: Path) -> tuple[dict[Path, x509.Certificate], list[str]
         except OSError as error:
             wrong.append(f"{path}, which cannot be read: {error.strerror}")
         except (ValueError, x509.InvalidVersion):
-            wrong.append(f"{path}, which holds no certificate that can be read")
+            wrong.append(f"{path}, which is not a certificate")
     return found, wrong
 
 
 def _is_agents(authority: Authority, certificate: x509.Certificate) -> bool:
-    """Return whether an authority has issued a certificate, and to an agent.
+    """Return whether an authority issued a certificate to an agent.
 
-    Its operator may have made others with it, for clients say: a renewal would not be like them.
+    Operators may issue others with it, for clients say; a renewed one would have other extensions.
     """
     try:
         certificate.verify_directly_issued_by(authority.certificate)
@@ -200,22 +218,12 @@ def _is_agents(authority: Authority, certificate: x509.Certificate) -> bool:
 
 
 def _name_of(certificate: x509.Certificate) -> str:
-    """Return the only name of an agent; ValueError where there are others, or none."""
+    """Return the one name in a certificate; raise ValueError unless there is exactly one."""
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     (name,) = names
     if not isinstance(name, x509.DNSName):
-        raise ValueError(f"{name} is no DNS name")
+        raise ValueError(f"{name} is not a DNS name")
     return str(name.value)
-
-
-def _require_id(node: str) -> None:
-    if not NODE_ID.fullmatch(node):
-        raise InputError(
-            f"{node!r} is no agent's id; write 1 to 63 of a-z, 0-9 and -, with a letter or digit "
-            "first and last"
-        )
-    if node == "ca" or node.endswith("-key"):
-        raise InputError(f"the files of an agent {node!r} would be taken for others; rename it")
 
 
 def _require_free(paths: Iterable[Path], force: bool) -> None:
@@ -230,17 +238,25 @@ def _days(what: str, days: int) -> timedelta:
     return timedelta(days=days)
 
 
-def _authority(folder: Path, now: datetime) -> Authority:
-    certificate = _read_certificate(folder / "ca.pem")
+def _load_authority(folder: Path, now: datetime) -> Authority:
+    path = folder / "ca.pem"
+    try:
+        certificate = x509.load_pem_x509_certificate(_read(path))
+    except ValueError as error:
+        raise InputError(
+            f"cannot read a certificate from {path}: {error}; restore the authority's certificate"
+        ) from None
     path = folder / "ca-key.pem"
     try:
         key = serialization.load_pem_private_key(_read(path), None)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{path} holds no key that can be read: {error}") from None
+        raise InputError(
+            f"cannot read a key from {path}: {error}; restore the authority's key"
+        ) from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or (
         key.public_key() != certificate.public_key()
     ):
-        raise InputError(f"{path} is not the key of {folder / 'ca.pem'}; bring the one back")
+        raise InputError(f"{path} is not the key of {folder / 'ca.pem'}; restore that one")
     if certificate.not_valid_after_utc <= now:
         raise InputError(
             f"the authority in {folder} expired on {certificate.not_valid_after_utc:%Y-%m-%d}; "
@@ -249,26 +265,131 @@ def _authority(folder: Path, now: datetime) -> Authority:
     return Authority(certificate, key)
 
 
-def _read_certificate(path: Path) -> x509.Certificate:
-    try:
-        return x509.load_pem_x509_certificate(_read(path))
-    except ValueError as error:
-        raise InputError(f"{path} holds no certificate that can be read: {error}") from None
-
-
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise InputError(
-            f"cannot read {path} ({error.strerror}); `coopbandits certs init` makes an authority"
+            f"cannot read {path} ({error.strerror}); create an authority with `coopbandits certs "
+            "init`"
         ) from None
 
 
-def _copy_authority(authority: Authority, out: Path, force: bool) -> list[Path]:
-    path, content = out / "ca.pem", pem(authority.certificate)
-    if path.exists() and path.read_bytes() == content:
-        return []
-    _require_free([path], force)
-    write_file(path, content)
-    return [path]
+# Certificates as objects
+
+
+class Authority(NamedTuple):
+    """The certificate and key of an authority."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+def make_key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def make_authority(
+    name: str, now: datetime, until: datetime, key: ec.EllipticCurvePrivateKey | None = None
+) -> Authority:
+    """Return a new authority, which may sign agents and no further authorities."""
+    key = key or make_key()
+    subject = _subject(name)
+    builder = _builder(subject, subject, key.public_key(), now, until)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
+    return Authority(builder.sign(key, hashes.SHA256()), key)
+
+
+def sign(
+    authority: Authority,
+    node: str,
+    public_key: ec.EllipticCurvePublicKey,
+    now: datetime,
+    span: timedelta,
+) -> x509.Certificate:
+    """Return a certificate for an agent's key, valid as server and as client."""
+    issuer = authority.certificate
+    until = min(now + span, issuer.not_valid_after_utc)
+    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    both_ends = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    builder = _builder(_subject(node), issuer.subject, public_key, now, until)
+    for extension, critical in (
+        (x509.BasicConstraints(ca=False, path_length=None), True),
+        (_usage(signs_certificates=False), True),
+        (x509.ExtendedKeyUsage(both_ends), False),
+        (x509.SubjectAlternativeName([x509.DNSName(node)]), False),
+        (x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), False),
+    ):
+        builder = builder.add_extension(extension, critical)
+    return builder.sign(authority.key, hashes.SHA256())
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    now: datetime,
+    until: datetime,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(until)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
+    # Not encrypted: an agent starts unattended.
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+@contextmanager
+def throwaway_files(node: str, cluster: str) -> Iterator[tuple[Path, Path, Path]]:
+    """Write authority, certificate and key of an agent without [tls], for the block only.
+
+    Nothing is left behind on disk.
+    """
+    now = datetime.now(UTC)
+    seed = blake2b(cluster.encode(), digest_size=31, person=b"throw-away").digest()
+    shared = ec.derive_private_key(1 + int.from_bytes(seed, "big"), ec.SECP256R1())
+    authority = make_authority("throw-away", now, now + THROWAWAY_SPAN, shared)
+    key = make_key()
+    certificate = sign(authority, node, key.public_key(), now, THROWAWAY_SPAN)
+    with TemporaryDirectory(prefix="coopbandits-") as folder:
+        paths = Path(folder) / "ca.pem", Path(folder) / "node.pem", Path(folder) / "key.pem"
+        contents = pem(authority.certificate), pem(certificate), pem_key(key)
+        for path, content in zip(paths, contents, strict=True):
+            path.write_bytes(content)
+        yield paths

@@ -1,9 +1,9 @@
-"""Signatures of entries: who says what of its own pulls, provable to agents far away.
+"""Signed entries: an author's report of its own pulls, verifiable by agents it has no link to.
 
-An author signs its entry with the key of its certificate. The proof travels beside the entry: the
+An author signs its entry with the key of its certificate. A proof travels beside the entry: the
 first bytes of the certificate's SHA-256, and a signature. Certificates travel once per link and are
-believed if the fleet's authority signed them. Their dates are not looked at: what was true when it
-was signed stays true. Who must no longer be believed is revoked.
+trusted if the fleet's authority signed them. Their dates are ignored: an entry that was valid when
+it was signed stays valid. To stop trusting an author, revoke it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.tls import file_version
+from coopbandits.fleet.identity.certs import throwaway_files
+from coopbandits.fleet.identity.files import file_version
 
 FINGERPRINT = 8
 HALF = 32
 PROOF = FINGERPRINT + 2 * HALF
-"""Bytes of a proof: whose certificate, and r and s of a signature over P-256."""
+"""Bytes of a proof: the certificate's fingerprint, then r and s of an ECDSA signature (P-256)."""
 
 MAX_CERTIFICATE = 4096
 
@@ -37,40 +38,40 @@ log = logging.getLogger(__name__)
 
 
 class Author(NamedTuple):
-    """Somebody whom the authority has certified."""
+    """The name, key and DER certificate of an agent that the authority has certified."""
 
     name: str
     key: ec.EllipticCurvePublicKey
     certificate: bytes
 
 
-class Book(Protocol):
-    """Keeps what was signed."""
+class ProofHolder(Protocol):
+    """Keeps signed entries, and so needs the certificates of their authors."""
 
     def fingerprints(self) -> set[bytes]:
-        """Return those of the certificates behind what it keeps."""
+        """Return the fingerprints of the certificates behind its entries."""
 
 
 class Notary:
-    """Signs an agent's own entries, and checks those of others.
+    """Signs an agent's own entries and verifies those of others.
 
     Parameters
     ----------
     node : str
         The agent's id.
-    ca, certificate, key : Path
-        Files in PEM format; they may be replaced at any time.
-    scope : sequence
-        What every signature is about, besides the entry: cluster and epoch.
+    files : (Path, Path, Path)
+        Authority, certificate and key in PEM format; they may be replaced at any time.
+    scope : (str, int)
+        Cluster and epoch, which every signature covers besides the entry.
     max_authors : int
-        How many certificates are kept.
+        Maximum number of certificates to keep.
 
     Attributes
     ----------
     authors : dict of bytes to Author
-        Everybody certified, by the certificate's fingerprint.
-    books : set of Book
-        Who needs certificates: those that nobody needs make room for new ones.
+        Certified agents, by their certificates' fingerprints.
+    holders : set of ProofHolder
+        Users of certificates: those that none of them needs are dropped to make room.
 
     Raises
     ------
@@ -88,7 +89,7 @@ class Notary:
         self.node, self.files, self.max_authors = node, files, max_authors
         self.prefix = msgspec.msgpack.encode(["coopbandits entry", *scope])
         self.authors: dict[bytes, Author] = {}
-        self.books: WeakSet[Book] = WeakSet()
+        self.holders: WeakSet[ProofHolder] = WeakSet()
         self._seen = self._versions()
         self._load()
 
@@ -108,18 +109,20 @@ class Notary:
                 "issue another with `coopbandits certs issue`"
             )
         if private.public_key() != own.public_key():
-            raise InputError(f"{self.files[2]} is not the key of {self.files[1]}")
+            raise InputError(
+                f"{self.files[2]} is not the key of {self.files[1]}; give a certificate and its key"
+            )
         try:
             self.fingerprint = self.learn(own.public_bytes(serialization.Encoding.DER))
         except InputError as error:
             raise InputError(
-                f"{self.files[1]} is {error}, so that it cannot sign entries; have {self.files[0]} "
-                "sign it"
+                f"{self.files[1]} is {error}, so it cannot sign entries; issue another with "
+                f"`coopbandits certs issue` and the authority {self.files[0]}"
             ) from None
         self._key = private
 
     def refresh(self) -> None:
-        """Read the files again if they have changed; go on with those of before if they are bad."""
+        """Read the files again if they have changed; keep the previous key if they are invalid."""
         versions = self._versions()
         if versions == self._seen:
             return
@@ -127,10 +130,10 @@ class Notary:
         try:
             self._load()
         except (InputError, OSError, ValueError, TypeError) as error:
-            log.warning("going on with the key of before: %s", error)
+            log.warning("keeping the previous key: %s", error)
 
     def fingerprint_of(self, certificate: bytes) -> bytes:
-        """Return what proofs name a certificate by."""
+        """Return the bytes by which proofs refer to a certificate."""
         return sha256(certificate).digest()[:FINGERPRINT]
 
     def learn(self, certificate: bytes) -> bytes:
@@ -139,7 +142,8 @@ class Notary:
         Raises
         ------
         InputError
-            It is no certificate by the fleet's authority, of one name, on the curve P-256.
+            It is not a certificate of the fleet's authority, with one name, on the curve P-256;
+            or there is no room.
         """
         fingerprint = self.fingerprint_of(certificate)
         if fingerprint in self.authors:
@@ -148,12 +152,14 @@ class Notary:
             self._make_room()
         try:
             found = x509.load_der_x509_certificate(certificate)
-            self._require_issued(found)
+            issued = any(_issued_by(authority, found) for authority in self.authorities)
             names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
             (name,) = names.get_values_for_type(x509.DNSName)
             key = found.public_key()
         except (ValueError, TypeError, x509.ExtensionNotFound, x509.InvalidVersion) as error:
             raise InputError(f"a certificate that cannot be read: {error}") from None
+        if not issued:
+            raise InputError("a certificate that the fleet's authority has not signed")
         if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(
             key.curve, ec.SECP256R1
         ):
@@ -162,48 +168,43 @@ class Notary:
         return fingerprint
 
     def _make_room(self) -> None:
-        """Drop certificates behind nothing that is kept, as those from before a renewal are.
+        """Drop certificates behind no kept entry, such as those from before a renewal.
 
-        Who proves something with one of them has its link closed, and sends it again over the next.
+        A peer that still proves an entry with one of them has its link closed, and sends the
+        certificate again over the next one.
         """
-        needed: set[bytes] = set().union(*(book.fingerprints() for book in self.books))
+        needed: set[bytes] = set().union(*(holder.fingerprints() for holder in self.holders))
         kept = {
             key: each
             for key, each in self.authors.items()
             if key in needed or key == self.fingerprint
         }
-        self.authors.clear()  # others look at this very one
+        self.authors.clear()  # in place: others hold a reference
         self.authors.update(kept)
         if len(self.authors) >= self.max_authors:
-            raise InputError(f"more than {self.max_authors} certificates; none is taken any more")
-
-    def _require_issued(self, certificate: x509.Certificate) -> None:
-        for authority in self.authorities:
-            try:
-                return certificate.verify_directly_issued_by(authority)
-            except (InvalidSignature, ValueError, TypeError):
-                continue
-        raise InputError("a certificate that the fleet's authority has not signed")
+            raise InputError(
+                f"more than {self.max_authors} certificates; no further ones are accepted"
+            )
 
     def sign(self, entry: bytes) -> bytes:
-        """Return the proof of an own entry."""
+        """Return the proof of one of this agent's entries."""
         self.refresh()
         r, s = utils.decode_dss_signature(self._key.sign(self.prefix + entry, ALGORITHM))
         return self.fingerprint + r.to_bytes(HALF, "big") + s.to_bytes(HALF, "big")
 
     def author(self, proof: bytes) -> str | None:
-        """Return who a proof says has signed; None where the certificate is not known."""
+        """Return the author that a proof names; None if its certificate is unknown."""
         found = self.authors.get(proof[:FINGERPRINT])
         return found.name if found else None
 
     def signed(self, entry: bytes, proof: bytes) -> bytes | None:
-        """Return what the author of a proof signs of an entry; None for what nobody signs."""
+        """Return the part of an entry that its author signs: all of it."""
         del proof
         return entry
 
     def holds(self, entry: bytes, proof: bytes) -> bool:
-        """Return whether the author of a proof, whose certificate is known, signed an entry."""
-        if len(proof) != PROOF:  # zeros before a number change nothing but the length
+        """Return whether a proof is valid for an entry; its certificate must be known."""
+        if len(proof) != PROOF:  # with leading zeros, one signature would have many proofs
             return False
         r = int.from_bytes(proof[FINGERPRINT : FINGERPRINT + HALF], "big")
         s = int.from_bytes(proof[FINGERPRINT + HALF :], "big")
@@ -215,19 +216,38 @@ class Notary:
         return True
 
 
+def _issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+class ThrowawayNotary(Notary):
+    """A notary without files, for one machine; see `certs`."""
+
+    def __init__(self, node: str, cluster: str, scope: tuple[str, int], max_authors: int) -> None:
+        with throwaway_files(node, cluster) as files:
+            super().__init__(node, files, scope, max_authors)
+
+    def _versions(self) -> list[tuple[int, int, int] | None]:
+        return []  # there are no files to read again
+
+
 class Signing(NamedTuple):
-    """Who signs an agent's entries.
+    """The signing settings of one agent.
 
     Attributes
     ----------
     author : int
-        The number of the agent's own name.
+        The agent's own number.
     number_of : callable
-        Returns the number of any name.
+        Returns the number of any agent by its name.
     notary : Notary or None
-        Signs and checks; None where messages have no authors.
+        Signs and verifies; None if messages have no authors.
     interval : float
-        Seconds between two versions that an author signs.
+        Seconds between two signatures, at least.
     """
 
     author: int
@@ -237,7 +257,7 @@ class Signing(NamedTuple):
 
 
 def pack(certificates: list[bytes]) -> bytes:
-    """Return certificates one after the other, each behind its length (u16)."""
+    """Concatenate certificates, each behind its length (u16)."""
     return b"".join(len(each).to_bytes(2, "little") + each for each in certificates)
 
 

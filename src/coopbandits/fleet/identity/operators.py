@@ -7,7 +7,6 @@ configuration and can be compared by eye.
 from __future__ import annotations
 
 import re
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import (
 )
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.files import write_file
+from coopbandits.fleet.identity.files import read_secret, write_file
 
 PREFIX = "ed25519:"
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
@@ -27,12 +26,12 @@ HEXADECIMAL = re.compile(r"[0-9a-f]{64}")
 
 
 def key_text(key: bytes) -> str:
-    """Return a public key as it is written."""
+    """Return a public key as text."""
     return PREFIX + key.hex()
 
 
 def parse_key(what: str, value: Any) -> bytes:
-    """Read a public key."""
+    """Read a public key; `what` names the value in the error."""
     text = value.strip().lower() if isinstance(value, str) else ""
     digits = text.removeprefix(PREFIX)
     if digits == text or not HEXADECIMAL.fullmatch(digits):
@@ -44,7 +43,7 @@ def parse_key(what: str, value: Any) -> bytes:
 
 
 def make_key(path: Path, *, force: bool = False) -> bytes:
-    """Write a new private key, readable by its owner alone; return the public one."""
+    """Write a new private key, readable by its owner only; return the public key."""
     if path.exists() and not force:
         raise InputError(f"{path} exists; choose another name, or overwrite it with --force")
     key = Ed25519PrivateKey.generate()
@@ -58,31 +57,27 @@ def make_key(path: Path, *, force: bool = False) -> bytes:
 
 
 def load_key(path: Path) -> Ed25519PrivateKey:
-    """Return the private key in a file; refuse one that everybody may read."""
-    try:
-        content, mode = path.read_bytes(), path.stat().st_mode
-    except OSError as error:
-        raise InputError(
-            f"cannot read {path} ({error.strerror}); `coopbandits cluster keygen` makes a key"
-        ) from None
-    if mode & stat.S_IROTH:
-        raise InputError(f"everybody can read {path}; forbid it with: chmod o-r {path}")
+    """Return the private key in a file, which must not be world-readable."""
+    content = read_secret(path, "make a key with `coopbandits cluster keygen`")
     try:
         key = serialization.load_pem_private_key(content, None)
     except (ValueError, TypeError) as error:
-        raise InputError(f"{path} holds no key that can be read: {error}") from None
+        raise InputError(
+            f"cannot read a key from {path}: {error}; make one with `coopbandits cluster keygen`"
+        ) from None
     if not isinstance(key, Ed25519PrivateKey):
-        raise InputError(f"{path} is no Ed25519 key; `coopbandits cluster keygen` makes one")
+        raise InputError(
+            f"{path} is not an Ed25519 key; make one with `coopbandits cluster keygen`"
+        )
     return key
 
 
 def public_bytes(key: Ed25519PrivateKey) -> bytes:
-    """Return the public half of a key."""
     return key.public_key().public_bytes_raw()
 
 
-def holds(key: bytes, signature: bytes, data: bytes) -> bool:
-    """Return whether the owner of a public key signed some bytes."""
+def verifies(key: bytes, signature: bytes, data: bytes) -> bool:
+    """Return whether a public key verifies a signature of some bytes."""
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, data)
     except (InvalidSignature, ValueError):

@@ -1,4 +1,8 @@
-"""Mutual TLS 1.3: the one DNS name in a certificate is the agent's id."""
+"""Mutual TLS 1.3: the one DNS name in a certificate is the agent's id.
+
+`Credentials` are for links between agents, with contexts for both ends of a connection;
+`api_context` is for the API, whose clients may have certificates of another authority.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cryptography import x509
+
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.certs import throwaway_files
+from coopbandits.fleet.identity.files import file_version, read_secret
 
 log = logging.getLogger(__name__)
 
 ALPN = "coopbandits/1"
 """The protocol both ends must offer; the number changes when links start differently."""
+
+
+class TlsFiles(NamedTuple):
+    """Files in PEM format: the trusted authority, the own certificate, and its key."""
+
+    ca: Path
+    certificate: Path
+    key: Path
 
 
 class Contexts(NamedTuple):
@@ -35,10 +51,10 @@ class Credentials:
 
     Attributes
     ----------
-    tell : callable
-        Called with kind and text of what happens to the files.
+    report : callable
+        Called with the kind and text of an event when the files change.
     loopback_only : bool
-        Whether they prove nothing, and so are good on this machine's loopback addresses alone.
+        Whether they prove nothing, and so are accepted on loopback addresses only.
 
     Raises
     ------
@@ -51,26 +67,25 @@ class Credentials:
 
     def __init__(self, node: str, ca: Path, certificate: Path, key: Path) -> None:
         self.node, self.ca, self.certificate, self.key = node, ca, certificate, key
-        self.tell: Callable[[str, str], None] = lambda _kind, _text: None
+        self.report: Callable[[str, str], None] = lambda _kind, _text: None
         self._seen = self._versions()
         self._contexts, self.expires = self._load()
 
     def contexts(self) -> Contexts:
-        """Return contexts for the current files.
+        """Return contexts for the current files, or the previous ones if these cannot be used.
 
-        If these cannot be used, perhaps because only one has been replaced so far, the previous
-        contexts are returned.
+        That is normal for a moment: files are replaced one after the other.
         """
         versions = self._versions()
         if versions != self._seen:
             self._seen = versions
             try:
                 self._contexts, self.expires = self._load()
-                log.info("certificate read anew from %s", self.certificate)
-                self.tell("certificate", f"certificate read anew from {self.certificate}")
+                log.info("certificate reloaded from %s", self.certificate)
+                self.report("certificate", f"certificate reloaded from {self.certificate}")
             except InputError as error:
-                log.warning("going on with the certificate of before: %s", error)
-                self.tell("certificate", f"going on with the certificate of before: {error}")
+                log.warning("keeping the previous certificate: %s", error)
+                self.report("certificate", f"keeping the previous certificate: {error}")
         return self._contexts
 
     def _versions(self) -> list[tuple[int, int, int] | None]:
@@ -84,7 +99,7 @@ class Credentials:
         name = peer_name(found)
         if name != self.node:
             raise InputError(
-                f"the certificate {self.certificate} is in the name of {name or 'nobody'}, but "
+                f"the certificate {self.certificate} has the name {name or 'of no agent'}, but "
                 f"this agent is {self.node}; issue one with `coopbandits certs issue {self.node}`"
             )
         return contexts, ssl.cert_time_to_seconds(str(found["notAfter"]))
@@ -102,6 +117,7 @@ class Credentials:
         except OSError as error:
             raise _unusable("authority", self.ca, error) from None
         try:
+            # Without a password OpenSSL would prompt at the terminal.
             context.load_cert_chain(self.certificate, self.key, password=_no_password)
         except (OSError, ValueError) as error:
             pair = f"{self.certificate} with the key {self.key}"
@@ -121,10 +137,69 @@ class Credentials:
                     continue
         except ssl.SSLError as error:
             raise InputError(
-                f"the certificate {self.certificate} does not hold against the authority "
+                f"the certificate {self.certificate} is not valid under the authority "
                 f"{self.ca}: {reason_of(error)}; renew it with `coopbandits certs renew`"
             ) from None
         return server.getpeercert() or {}
+
+
+class ThrowawayCredentials(Credentials):
+    """Credentials without files, for one machine; see `certs`."""
+
+    loopback_only = True
+
+    def __init__(self, node: str, cluster: str) -> None:
+        with throwaway_files(node, cluster) as (ca, certificate, key):
+            super().__init__(node, ca, certificate, key)
+
+    def _versions(self) -> list[tuple[int, int, int] | None]:
+        return []  # there are no files to read again
+
+
+def read_credentials(node: str, files: TlsFiles) -> Credentials:
+    """Return a node's credentials; the key must not be world-readable."""
+    read_secret(files.key)
+    return Credentials(node, *files)
+
+
+def api_context(files: TlsFiles) -> ssl.SSLContext:
+    """Return TLS for an API that serves only clients with a certificate of the authority."""
+    read_secret(files.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_verify_locations(files.ca)
+        # Without a password OpenSSL would prompt at the terminal; "" makes it fail instead.
+        context.load_cert_chain(files.certificate, files.key, password="")
+    except OSError as error:
+        names = ", ".join(map(str, files))
+        raise InputError(
+            f"[api_tls] {names} cannot be used together: {reason_of(error)}; give an authority, "
+            "a certificate and its key in PEM format"
+        ) from error
+    return context
+
+
+def validity(path: Path) -> tuple[float, float]:
+    """Return the times, in seconds since 1970, between which a file's first certificate is valid.
+
+    Raises
+    ------
+    InputError
+        There is no such file, or no certificate in it.
+    """
+    try:
+        found = x509.load_pem_x509_certificates(path.read_bytes())[0]
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; give a file that this user can read"
+        ) from error
+    except ValueError as error:
+        raise InputError(
+            f"cannot read a certificate from {path}: {error}; give one in PEM format"
+        ) from None
+    return found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
 
 
 def peer_name(certificate: dict[str, Any] | None) -> str | None:
@@ -135,25 +210,19 @@ def peer_name(certificate: dict[str, Any] | None) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def file_version(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a file is replaced or written; None if there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
-
-
 def _no_password() -> str:
-    raise ValueError("the key is encrypted, and nobody is there to ask for a password")
+    raise ValueError("the key is encrypted, and an agent cannot ask for its password")
 
 
 def _unusable(what: str, where: object, error: OSError | ValueError) -> InputError:
-    return InputError(f"cannot use the {what} {where}: {reason_of(error)}")
+    return InputError(
+        f"cannot use the {what} {where}: {reason_of(error)}; give files in PEM format that belong "
+        "together"
+    )
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """Return what went wrong with a connection or a file, in a few words."""
+    """Return the reason why a connection or a file failed, in a few words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLWantWriteError):

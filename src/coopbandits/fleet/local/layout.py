@@ -26,7 +26,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import write_config
-from coopbandits.fleet.config.consistency import LONGEST_SOCKET
+from coopbandits.fleet.config.consistency import MAX_SOCKET_PATH
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.local.settings import MOST_PULLS, Settings
 from coopbandits.network import Network
@@ -107,7 +107,7 @@ def reserved(folder: Path, ids: Sequence[str]) -> Iterator[list[Place]]:
 def _place(folder: Path, node: str, held: ExitStack) -> Place:
     folder.mkdir()
     path = folder.absolute() / "api.sock"
-    short = len(str(path).encode()) <= LONGEST_SOCKET
+    short = len(str(path).encode()) <= MAX_SOCKET_PATH
     return Place(
         node, folder, reserve_port(held), f"unix:{path}" if short else str(reserve_port(held))
     )

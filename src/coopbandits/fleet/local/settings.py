@@ -11,8 +11,9 @@ from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS
 from coopbandits.core.registry import parse_policy
-from coopbandits.fleet.config import fields
+from coopbandits.fleet.config.bandits import read_policy
 from coopbandits.fleet.config.eligibility import require_blind
+from coopbandits.fleet.config.values import Rate, read_value
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit, Problem, parse_means
 
@@ -91,8 +92,8 @@ def make_settings(
     problem = _problem(means, sigma)
     require_count("rounds", rounds, least=1)
     require_count("seed", seed, least=0)
-    pace = fields.rate("rounds per second", rounds_per_second)
-    pulls = fields.rate("pulls per second", pulls_per_second)
+    pace: float = read_value("rounds per second", rounds_per_second, Rate)
+    pulls: float = read_value("pulls per second", pulls_per_second, Rate)
     if pulls > MOST_PULLS:
         raise InputError(
             f"pulls per second is {pulls:g}; agents believe of each other at most {MOST_PULLS:g}"
@@ -135,7 +136,7 @@ def _problem(means: str, sigma: float | None) -> Problem:
 
 
 def _policy(text: str, problem: Problem) -> str:
-    policy: Any = parse_policy(fields.policy("policy", text))
+    policy: Any = parse_policy(read_policy("policy", text))
     require_blind("policy", policy)
     low, high = policy.support
     least, most = problem.bounds or ANY_REWARDS

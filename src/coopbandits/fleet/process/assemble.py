@@ -11,9 +11,8 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import BanditConfig, ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
 from coopbandits.fleet.config.features import LARGEST
-from coopbandits.fleet.document.keeper import Keeper
-from coopbandits.fleet.identity.notary import Notary, Signing
-from coopbandits.fleet.identity.throwaway import ThrowawayNotary
+from coopbandits.fleet.document.store import DocumentStore
+from coopbandits.fleet.identity.notary import Notary, Signing, ThrowawayNotary
 from coopbandits.fleet.overlay.hyparview import Chance, HyParView
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.protocol.node import Node
@@ -48,8 +47,8 @@ def make_agent(
         neighbor_weights=weights,
         num_arms=num_arms,
         sigma=bandit.scale.sigma,
-        num_agents=bandit.told_num_agents,
-        lambda_bound=bandit.told_lambda_bound,
+        num_agents=bandit.known_num_agents,
+        lambda_bound=bandit.known_lambda_bound,
         random_word=origin["word"],
         common_round=bandit.is_synchronous,
         max_agents=float(bandit.cluster.most_agents),
@@ -99,7 +98,7 @@ def node_settings(
     config: NodeConfig,
     incarnation: int,
     number: Callable[[str], int],
-    keeper: Keeper,
+    documents: DocumentStore,
 ) -> NodeSettings:
     """Return the settings of an agent's protocol."""
     cluster = config.cluster
@@ -115,7 +114,7 @@ def node_settings(
         max_message_bytes=SPARE_BYTES,
         signing_interval=signing_interval(cluster),
         number_of=number,
-        keeper=keeper,
+        documents=documents,
     )
 
 

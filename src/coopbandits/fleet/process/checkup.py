@@ -31,16 +31,16 @@ from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.api.server import file_at, release
 from coopbandits.fleet.api.server import listen as listen_api
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
-from coopbandits.fleet.config.files import (
+from coopbandits.fleet.config.read import credentials_of, load, require_uvloop
+from coopbandits.fleet.identity.files import read_token
+from coopbandits.fleet.identity.names import read_revoked
+from coopbandits.fleet.identity.tls import (
+    Credentials,
     api_context,
-    credentials_of,
-    dates,
-    read_token,
-    require_uvloop,
+    peer_name,
+    reason_of,
+    validity,
 )
-from coopbandits.fleet.config.read import load
-from coopbandits.fleet.identity.revoked import read_ids
-from coopbandits.fleet.identity.tls import Credentials, peer_name, reason_of
 from coopbandits.fleet.process.backup import opened, read, told
 from coopbandits.fleet.process.descriptors import descriptors_needed
 from coopbandits.fleet.transport.sockets import listen, resolve
@@ -169,7 +169,7 @@ def _token(what: str, path: Path) -> Finding:
 def _api_certificate(files: TlsFiles, now: float) -> Finding:
     """Look at whether clients accept it: an agent starts with one that has expired, too."""
     api_context(files)
-    begins, ends = dates(files.certificate)
+    begins, ends = validity(files.certificate)
     what, day = "certificate of the API", f"{datetime.fromtimestamp(begins, UTC):%Y-%m-%d}"
     if now < begins:
         found = f"{files.certificate} holds from {day} on only"
@@ -184,7 +184,7 @@ def _api_certificate(files: TlsFiles, now: float) -> Finding:
 
 
 def _revoked(path: Path) -> Finding:
-    return Finding("revoked ids", f"{len(read_ids(path))}")
+    return Finding("revoked ids", f"{len(read_revoked(path))}")
 
 
 def _uvloop(config: NodeConfig) -> Finding:

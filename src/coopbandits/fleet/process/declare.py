@@ -16,15 +16,17 @@ from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.bandits import MOST_ARMS, Arm, BanditConfig, from_journal
+from coopbandits.fleet.config.bandits import MAX_ARMS, Arm, BanditConfig, from_journal
 from coopbandits.fleet.config.consistency import declaration_problems
-from coopbandits.fleet.config.sizes import message_bytes
-from coopbandits.fleet.document.check import declared_by, declared_problems, node_problems
-from coopbandits.fleet.document.content import Document
-from coopbandits.fleet.document.keeper import Keeper, Taker
-from coopbandits.fleet.identity.names import agent_number
+from coopbandits.fleet.document.content import (
+    Document,
+    declared_by,
+    declared_problems,
+    member_problems,
+)
+from coopbandits.fleet.document.store import DocumentStore, DocumentSubscriber
+from coopbandits.fleet.identity.names import Revoked, agent_number
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.process.assemble import (
     SPARE_BYTES,
     make_agent,
@@ -69,7 +71,7 @@ def _by(document: Document | None, config: NodeConfig) -> Declarations:
 
 
 def _document(config: NodeConfig, journal: Journal) -> Document | None:
-    return Keeper(config.cluster.name, config.document.operators, journal).document
+    return DocumentStore(config.cluster.name, config.document.operators, journal).document
 
 
 def _contradicted(document: Document | None, declared: Declarations) -> Iterator[str]:
@@ -246,13 +248,13 @@ def make_node(
             own = ArmNotary(notary, signed_form(replica, bandit.number))
         return make_terms(config, bandit, own, number)
 
-    keeper = Keeper(config.cluster.name, config.document.operators, bandits.journal)
+    documents = DocumentStore(config.cluster.name, config.document.operators, bandits.journal)
     start = bandits.incarnation or int(now)
-    settings = node_settings(config, start, number, keeper)
+    settings = node_settings(config, start, number, documents)
     found = all_bandits(config, bandits, in_force(config, bandits.journal))
     settings = replace(settings, max_message_bytes=room_for(found, bandits))
     node = Node(settings, bandits, found, terms, now)
-    keeper.join("places", Places(config, node.move))
+    documents.subscribe("places", Places(config, node.move))
     return node
 
 
@@ -285,12 +287,14 @@ def room_for(found: Iterable[BanditConfig], bandits: Bandits) -> int:
         room = _room(plain, known)
         if bandit.can_widen:
             # A column beside a proof, with its arm's id, takes up to twice as much as in an entry.
-            room = max(room, min(LARGE, 2 * _room(plain, MOST_ARMS)))
+            room = max(room, min(LARGE, 2 * _room(plain, MAX_ARMS)))
         needed.append(room)
     return SPARE_BYTES + max(needed)
 
 
-_room = lru_cache(maxsize=1000)(message_bytes)  # bandits are many, and their policies few
+_room = lru_cache(maxsize=1000)(
+    BanditConfig.max_message_bytes
+)  # bandits are many, and their policies few
 
 
 def take_problems(service: ServedAgent, declared: Declarations) -> Iterator[str]:
@@ -312,7 +316,7 @@ def take_file(service: ServedAgent, declared: Declarations) -> None:
     UnavailableError
         The journal cannot be written; to take them again is harmless.
     """
-    document = service.node.settings.keeper.document
+    document = service.node.settings.documents.document
     before, after = service.config, replace(service.config, bandits=declared)
     if document is None or not document.bandits:
         _take_sections(service, document, _by(document, after))
@@ -360,7 +364,7 @@ def take(service: ServedAgent, declared: Declarations) -> None:
         raise UnavailableError(f"{error}; hand in the declarations again") from error
 
 
-class RuledBandits(Taker):
+class RuledBandits(DocumentSubscriber):
     """Has an agent go by the bandits that a document declares.
 
     A document that declares none leaves those of the agent's own file.
@@ -376,13 +380,13 @@ class RuledBandits(Taker):
         with suppress(InputError):  # of which everything was said
             yield from journal_problems(self.service.node.bandits, declared_by(document, config))
 
-    def hasty(self, document: Document) -> Iterator[str]:
+    def submission_problems(self, document: Document) -> Iterator[str]:
         """Yield a sentence for every arm that would be purged while it is chosen."""
         with suppress(InputError):  # `problems` tells
             bandits = self.service.node.bandits
             yield from purge_problems(bandits, declared_by(document, self.service.config))
 
-    def take(self, document: Document) -> None:
+    def apply(self, document: Document) -> None:
         """Go by the bandits of a document."""
         try:
             take(self.service, declared_by(document, self.service.config))
@@ -390,7 +394,7 @@ class RuledBandits(Taker):
             raise DiskError(str(error)) from error
 
 
-class Places(Taker):
+class Places(DocumentSubscriber):
     """Acts on documents, for one agent's configuration.
 
     Parameters
@@ -406,9 +410,9 @@ class Places(Taker):
 
     def problems(self, document: Document) -> Iterable[str]:
         """Return a sentence for everything that this agent cannot do."""
-        return node_problems(document, self.config)
+        return member_problems(document, self.config)
 
-    def take(self, document: Document) -> None:
+    def apply(self, document: Document) -> None:
         """Dial neighbours where the document says that they are."""
         for name, place in self.config.neighbors.items():
             self.move(name, document.members.get(name, place))

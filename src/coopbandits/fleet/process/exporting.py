@@ -13,7 +13,7 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig, from_journal
-from coopbandits.fleet.identity.files import behind, write_file
+from coopbandits.fleet.identity.files import link_target, write_file
 from coopbandits.fleet.process.backup import as_written, at_epoch, read
 from coopbandits.fleet.process.declare import all_bandits, in_force
 from coopbandits.fleet.service.bandit import REMOVED, learned
@@ -96,7 +96,7 @@ def write_export(told: Told, file: Path) -> str:
     The file is there as a whole or as it was before.
     """
     require_format(file)
-    write_file(behind(file), FORMATS[file.suffix](told))
+    write_file(link_target(file), FORMATS[file.suffix](told))
     rows = list(rows_of(told))
     pulls = sum(row["own_pulls"] for row in rows)
     bandits = len(told["bandits"])

@@ -15,7 +15,9 @@ from typing import Any
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.files import api_context, credentials_of, read_token
+from coopbandits.fleet.config.read import credentials_of
+from coopbandits.fleet.identity.files import read_token
+from coopbandits.fleet.identity.tls import api_context
 from coopbandits.fleet.process.assemble import make_members
 from coopbandits.fleet.process.descriptors import reserve_descriptors
 from coopbandits.fleet.process.draining import Drain
@@ -51,7 +53,7 @@ def make_runtime(config: NodeConfig) -> Runtime:
     except BaseException:
         disk.close()
         raise
-    credentials.tell = runtime.node.chronicle.note
+    credentials.report = runtime.node.chronicle.note
     return runtime
 
 

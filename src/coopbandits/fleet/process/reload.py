@@ -16,7 +16,8 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import told
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.files import api_context, read_token
+from coopbandits.fleet.identity.files import read_token
+from coopbandits.fleet.identity.tls import api_context
 from coopbandits.fleet.process.draining import Drain
 from coopbandits.fleet.process.logs import set_up_log
 from coopbandits.fleet.process.runtime import Runtime

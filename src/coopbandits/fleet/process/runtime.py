@@ -12,7 +12,7 @@ from functools import partial
 from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.document.files import WatchedDocument
+from coopbandits.fleet.document.seal import WatchedDocument
 from coopbandits.fleet.process.commit import BesideRewriter, GroupCommit, Thread
 from coopbandits.fleet.process.declare import (
     Declarations,
@@ -98,7 +98,7 @@ class Runtime:
         self.shell = make_shell(config, bandits, transport, self.clock)
         self.node = self.shell.node
         self.service = ServedAgent(config, self.node, words, self.clock, self.shell.wait)
-        self.node.settings.keeper.join("bandits", RuledBandits(self.service))
+        self.node.settings.documents.subscribe("bandits", RuledBandits(self.service))
         self._watched = WatchedDocument(config.document.file, self.shell.adopt)
         self._thread: Thread | None = None
         self._writer: GroupCommit | BesideRewriter | None = None

@@ -15,8 +15,8 @@ from typing import Protocol, cast
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.document.seal import Signed
+from coopbandits.fleet.identity.names import Revoked
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import Stored, UnavailableError
 from coopbandits.fleet.storage.disk import DiskError

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from weakref import WeakSet
 
     from coopbandits.core.cooperative import CooperativeAgent
-    from coopbandits.fleet.identity.notary import Author, Book
+    from coopbandits.fleet.identity.notary import Author, ProofHolder
     from coopbandits.fleet.storage.replica import Replica
 
 
@@ -174,9 +174,9 @@ class ArmNotary(Notary):
         return self.notary.authors
 
     @property
-    def books(self) -> WeakSet[Book]:  # type: ignore[override]  # those of all bandits
+    def holders(self) -> WeakSet[ProofHolder]:  # type: ignore[override]  # those of all bandits
         """Who needs certificates."""
-        return self.notary.books
+        return self.notary.holders
 
     def refresh(self) -> None:
         """Read the files again if they have changed."""

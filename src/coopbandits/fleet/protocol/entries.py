@@ -101,7 +101,7 @@ class EntryExchange:
         self.notary = signing.notary
         self.book = ProofBook(self.notary, signing.number_of, signing.interval)
         self.book.restore(replica, self.machine)
-        self.notary.books.add(self)
+        self.notary.holders.add(self)
         self.orders = Orders()
         self.revoked: frozenset[int] = frozenset()
         self.published: Proven | None = None

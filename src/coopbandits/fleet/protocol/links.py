@@ -94,7 +94,7 @@ class LinkedNode:
             self._drop,
         )  # fmt: skip
         self.sessions = Sessions(bandits, terms, links)
-        self.spread = Spread(settings.keeper, self._send_document, self._refuse_document)
+        self.spread = Spread(settings.documents, self._send_document, self._refuse_document)
 
     def take_actions(self) -> list[Action]:
         """Return what is asked for since the last call, in order."""
@@ -181,7 +181,7 @@ class LinkedNode:
             self.chronicle.note("link-down", f"link to {peer} is down: {reason}", peer)
         self.peers[peer].down(reason)
         self.sessions.down(self.peers[peer], reason)
-        self.spread.lost(peer)
+        self.spread.link_down(peer)
         self._links_log.info(self.now, "link to %s is down: %s", peer, reason)
         if self.members is not None:
             self._gone.add(self.peers.pop(peer).number)
@@ -234,7 +234,7 @@ class LinkedNode:
                 return
             peer.meet(frame, now)
             self.sessions.met(peer, now)
-            self.spread.met(peer.name, frame.hello.document, frame.hello.document_digest, now)
+            self.spread.link_up(peer.name, frame.hello.document, frame.hello.document_digest, now)
         except InputError as error:
             self._refuse(peer, "hello", str(error))
             self._send(peer, encode_bye(self._stamp(), str(error)), self.now)

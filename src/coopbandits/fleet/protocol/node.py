@@ -89,7 +89,7 @@ class Node(LinkedNode):
         super().__init__(settings, bandits, terms, now)
         self.ruled = Ruled(self)
         self.believe()
-        settings.keeper.join("links", self.ruled)
+        settings.documents.subscribe("links", self.ruled)
         self.sessions.begun = self.ruled.adjust
         self.sessions.take(declared)
 
@@ -142,7 +142,7 @@ class Node(LinkedNode):
             gossip.note_told()
         if self.members is not None:
             self.members.tick()
-        self._spread(partial(self.spread.beat, now))
+        self._spread(partial(self.spread.tick, now))
         try:
             self.bandits.expire(now)
         except DiskError as error:
@@ -224,7 +224,7 @@ class Node(LinkedNode):
             self._close(peer, f"{peer.name} said: {frame.reason}")
         elif isinstance(frame, DocumentFrame):
             if peer.met and frame.stamp.incarnation == peer.incarnation:
-                self._spread(partial(self.spread.heard, peer.name, frame.body, self.now))
+                self._spread(partial(self.spread.received, peer.name, frame.body, self.now))
         elif isinstance(frame, MembersFrame):
             self._hear_of_members(peer, frame)
         else:  # a beat: `last_heard` is set already
@@ -252,9 +252,9 @@ class Node(LinkedNode):
         """Take a document that was handed over here, and spread it; False if it is here already."""
         self.now = now
         try:
-            return self.settings.keeper.adopt(signed, handed_over=True)
+            return self.settings.documents.adopt(signed, submitted=True)
         finally:
-            self.spread.tell(self.now)
+            self.spread.announce(self.now)
 
     def _spread(self, step: Callable[[], None]) -> None:
         try:

@@ -80,7 +80,7 @@ class ProofBook:
         self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
         self._budgets: dict[int, tuple[float, float]] = {}
         self._patience: dict[int, tuple[float, float]] = {}  # with false certificates, by sender
-        notary.books.add(self)
+        notary.holders.add(self)
 
     def fingerprints(self) -> set[bytes]:
         """Return those of the certificates behind all that is known."""

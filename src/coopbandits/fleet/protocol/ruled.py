@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from coopbandits.fleet.document.content import Document
-from coopbandits.fleet.document.keeper import Taker
+from coopbandits.fleet.document.store import DocumentSubscriber
 
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.gossip import Gossip
     from coopbandits.fleet.protocol.node import Node
 
 
-class Ruled(Taker):
+class Ruled(DocumentSubscriber):
     """Acts on documents, for one node.
 
     Attributes
@@ -41,7 +41,7 @@ class Ruled(Taker):
             return f"{name} is no member by the cluster's document"
         return ""
 
-    def take(self, document: Document) -> None:
+    def apply(self, document: Document) -> None:
         """Do what a document says."""
         node, names = self.node, frozenset(document.members)
         self._set_rates(document)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from coopbandits.fleet.document.keeper import Keeper
+from coopbandits.fleet.document.store import DocumentStore
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class NodeSettings:
         Seconds between two signatures, at least.
     number_of : callable
         Returns the number of an agent by its name.
-    keeper : Keeper
+    documents : DocumentStore
         Has the cluster's document.
     """
 
@@ -45,4 +45,4 @@ class NodeSettings:
     max_message_bytes: int
     signing_interval: float
     number_of: Callable[[str], int]
-    keeper: Keeper
+    documents: DocumentStore

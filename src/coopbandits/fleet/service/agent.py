@@ -231,7 +231,7 @@ class ServedAgent:
         return agent_metrics(self.node, list(self.services.values()))
 
     def _document(self) -> dict[str, Any]:
-        documents = self.node.settings.keeper
+        documents = self.node.settings.documents
         return {
             "version": documents.version,
             "digest": documents.digest.hex(),
@@ -240,15 +240,15 @@ class ServedAgent:
 
     def cluster(self) -> dict[str, Any]:
         """Return the cluster's document, whom the agent trusts, and its neighbours' versions."""
-        node, documents = self.node, self.node.settings.keeper
-        signed = documents.kept.signed if documents.kept else None
+        node, documents = self.node, self.node.settings.documents
+        signed = documents.stored.signed if documents.stored else None
         return {
             "id": node.settings.node,
             "cluster": documents.cluster,
             **self._document(),
             "operators": [key_text(key) for key in documents.keys],
             "neighbors": {
-                name: reader.version if (reader := node.spread.readers.get(name)) else None
+                name: peer.version if (peer := node.spread.peers.get(name)) else None
                 for name in node.peers
             },
             "content": signed.content.decode() if signed else None,

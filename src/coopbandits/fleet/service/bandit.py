@@ -25,9 +25,9 @@ from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.features import ONES
-from coopbandits.fleet.config.files import read_token
 from coopbandits.fleet.document.content import Document
-from coopbandits.fleet.document.keeper import Taker
+from coopbandits.fleet.document.store import DocumentSubscriber
+from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.service import (
     CONFIDENCE,
@@ -122,14 +122,14 @@ class RateLimit:
         self.spare = min(self.spare, self._most)
 
 
-class DocumentRate(Taker):
+class DocumentRate(DocumentSubscriber):
     """Sets rate limits to what the cluster's document says, or else to a declared rate."""
 
     def __init__(self, declared: float, *limits: RateLimit) -> None:
         self.declared, self.limits = declared, limits
         self._of_document: float | None = None
 
-    def take(self, document: Document) -> None:
+    def apply(self, document: Document) -> None:
         self._of_document = document.settings.get("max_pulls_per_second")
         self.declare(self.declared)
 
@@ -226,7 +226,7 @@ class ServedBandit:
         self.agent, self.node = agent, agent.node
         self._go_by(bandit)
         self.token = _token_of(bandit)
-        documents, now, rate = self.node.settings.keeper, agent.clock(), bandit.most_pulls
+        documents, now, rate = self.node.settings.documents, agent.clock(), bandit.most_pulls
         if documents.document is not None:
             # Neighbours believed the higher of both rates since the epoch began; where the
             # document's is lower, `DocumentRate` lowers the limit in force.
@@ -236,7 +236,7 @@ class ServedBandit:
         self.choosing = RateLimit(rate, age, choices, now)
         self.observing = RateLimit(rate, age, rewards, now)
         self._rate = DocumentRate(bandit.most_pulls, self.choosing, self.observing)
-        documents.join(f"pace of {bandit.number}", self._rate)
+        documents.subscribe(f"pace of {bandit.number}", self._rate)
 
     def declare(self, bandit: BanditConfig) -> None:
         """Go by this declaration from now on."""
@@ -467,7 +467,7 @@ class ServedBandit:
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows, with events after number `since`."""
         agent, node, replica, bandit = self.agent, self.node, self.replica, self.declared
-        now, estimates, documents = agent.clock(), self.arms(), node.settings.keeper
+        now, estimates, documents = agent.clock(), self.arms(), node.settings.documents
         choices, rewards = replica.tickets.next_number - 1, replica.rewards
         waiting = len(replica.tickets.open)
         by_context = bool(self.encoder.features)
@@ -495,7 +495,7 @@ class ServedBandit:
             ],
             events=node.chronicle.since(since),
             bandits=agent.names_from(self),
-            document=documents.version if documents.takes_part else None,
+            document=documents.version if documents.enabled else None,
             by_context=by_context,
         )
 

@@ -110,7 +110,7 @@ def agent_metrics(node: Node, services: Sequence[ServedBandit]) -> list[Metric]:
     waiting = [len(each.open) for each in tickets]
     expired = sum(choices) - sum(rewards) - sum(waiting)
     names = [service.declared.name for service in services]
-    journal, documents = node.bandits.journal, node.settings.keeper
+    journal, documents = node.bandits.journal, node.settings.documents
     sites = scatter(services[0]) if len(services) == 1 else None
     return [
         measured("round", ({}, node.bandits.rounds)),

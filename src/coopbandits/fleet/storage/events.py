@@ -90,7 +90,7 @@ class Relinked(msgspec.Struct, frozen=True):
 
 
 class Adopted(msgspec.Struct, frozen=True):
-    """The cluster's document, and whom the agent believes since then; see `document.keeper`."""
+    """The cluster's document, and whom the agent believes since then; see `document.store`."""
 
     document: bytes
 

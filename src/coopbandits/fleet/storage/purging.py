@@ -23,7 +23,7 @@ import numpy as np
 from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.contract import Vector
 from coopbandits.core.statistic import Registers
-from coopbandits.fleet.config.bandits import MOST_ARMS
+from coopbandits.fleet.config.bandits import MAX_ARMS
 from coopbandits.fleet.identity.notary import PROOF
 
 PURGED = int.from_bytes(sha256(b"").digest()[:8], "big")
@@ -140,7 +140,7 @@ def signed_columns(
     None where the remainder is not what the entry has under `PURGED`, to the last pull.
     """
     left = read_columns(told)
-    if left is None or len(left) > MOST_ARMS or not all(map(any, left.values())):
+    if left is None or len(left) > MAX_ARMS or not all(map(any, left.values())):
         return None  # no author signs arms without pulls, and it had so many at most
     try:
         values = np.array([np.frombuffer(column) for column in left.values()])
