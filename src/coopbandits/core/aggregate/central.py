@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -197,12 +197,14 @@ class Controller:
 
     @property
     def totals(self) -> Vector:
-        return cast("Vector", self.machine.state.totals)
+        found: Vector = self.machine.state.totals
+        return found
 
     @property
     def history(self) -> NDArray[np.float64]:
         """What it was after the last rounds, a row for each that is kept, in no order."""
-        return cast("NDArray[np.float64]", self.machine.state.history)
+        found: NDArray[np.float64] = self.machine.state.history
+        return found
 
     def choose(
         self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None

@@ -36,7 +36,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -296,11 +296,11 @@ class StagedMixingMachine(FieldMachine):
 
     def _with(self, message: Vector, rounds: int) -> Vector:
         """Return what has been mixed, and what a message of some round says is in flight."""
-        together = self.state.accumulated.copy()
+        together: Vector = self.state.accumulated.copy()
         first, count = travelling(self.state, rounds)
         places = (first + np.arange(min(count, message.size))) % together.size
         together[places] += message[: places.size]
-        return cast("Vector", together)
+        return together
 
     def _check_mixed(self, values: list[Vector], claims: Claims, most: float) -> None:
         """Reject values, whichever of these they mean."""
