@@ -13,11 +13,11 @@ from coopbandits.core.contract import Vector
 from coopbandits.fleet.identity.notary import Notary, pack
 from coopbandits.fleet.overlay.messages import WALK, Ask, Contact, ForwardJoin, Message
 from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
-from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
     ARM_BYTES,
     BanditFrame,
     DataFrame,
+    Decoder,
     Fields,
     FrameError,
     Hello,

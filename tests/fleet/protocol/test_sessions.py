@@ -17,9 +17,9 @@ from coopbandits.fleet.protocol.arms import (
     pack_arms,
     unpack_arms,
 )
-from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
     BanditFrame,
+    Decoder,
     FrameError,
     Greeting,
     Stamp,

@@ -86,4 +86,4 @@ Message = ForwardJoin | Shuffle | Sample | Refused | Goodbye
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Message).decode
-"""Return the message in some bytes; raises what `UNREADABLE` in `protocol.decoder` lists."""
+"""Return the message in some bytes; raises what `UNREADABLE` in `protocol.frames` lists."""

@@ -19,10 +19,10 @@ from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.overlay.messages import Message
 from coopbandits.fleet.protocol.chronicle import Chronicle, Refusals
-from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
-    NO_DOOR,
-    Door,
+    NO_ENDPOINT,
+    ApiEndpoint,
+    Decoder,
     Hello,
     HelloFrame,
     Stamp,
@@ -85,7 +85,7 @@ class LinkedNode:
         self.chronicle.note("started", f"started, after {bandits.rounds} rounds")
         self.refusing = Refusals(self._time, self.chronicle)
         self._links_log = SparingLog(log, "links that came and went", MOST_LINK_LINES)
-        self.door_of: Callable[[str], Door] = lambda _: NO_DOOR
+        self.endpoint_of: Callable[[str], ApiEndpoint] = lambda _: NO_ENDPOINT
         self.members: Members | None = None
         self._gone: set[int] = set()
         self._told_trouble = ""
@@ -218,7 +218,7 @@ class LinkedNode:
 
     def _hello(self, peer: Peer) -> Hello:
         own = self.settings
-        more = self.door_of(peer.name)._asdict() | self.spread.greeting()
+        more = self.endpoint_of(peer.name)._asdict() | self.spread.greeting()
         if self.members is not None:
             more |= self.members.greeting(peer.name)
         return Hello(own.node, own.cluster, own.configuration, **more)

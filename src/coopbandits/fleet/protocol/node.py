@@ -72,7 +72,7 @@ class Node(LinkedNode):
     ----------
     chronicle : Chronicle
         What lately happened.
-    door_of : callable
+    endpoint_of : callable
         Returns what a neighbour is told of this agent's API.
     members : Members or None
         Finds neighbours; None where they are listed.
@@ -98,7 +98,7 @@ class Node(LinkedNode):
         self.settings = replace(self.settings, max_message_bytes=size)
         for peer in self.peers.values():
             if peer.decoder is not None:
-                peer.decoder.allow(size)
+                peer.decoder.max_message_bytes = size
 
     @property
     def gossips(self) -> list[Gossip]:

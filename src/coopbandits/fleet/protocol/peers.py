@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from coopbandits.core.contract import Vector
-from coopbandits.fleet.protocol.decoder import Decoder
-from coopbandits.fleet.protocol.frames import NO_DOOR, Door, HelloFrame
+from coopbandits.fleet.protocol.frames import NO_ENDPOINT, ApiEndpoint, Decoder, HelloFrame
 
 FRAMES = ("received", "sent", "resent", "duplicate", "stale", "refused", "skipped")
 """The kinds of frames counted per neighbour."""
@@ -47,7 +46,7 @@ class Peer:
         When anything was last sent to it.
     waited : float
         Seconds that the last round waited for it.
-    door : Door
+    endpoint : ApiEndpoint
         Where its API is, as it told.
     links : int
         How often a link came up.
@@ -74,7 +73,7 @@ class Peer:
     certificates: set[bytes] = field(default_factory=set)
     last_sent: float = 0.0
     waited: float = 0.0
-    door: Door = NO_DOOR
+    endpoint: ApiEndpoint = NO_ENDPOINT
     links: int = 0
     reason: str = "no link yet"
     frames: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FRAMES, 0))
@@ -89,7 +88,7 @@ class Peer:
     def meet(self, frame: HelloFrame, now: float) -> None:
         """Note what an accepted HELLO tells."""
         self.met, self.incarnation, self.last_heard = True, frame.stamp.incarnation, now
-        self.door = Door(frame.hello.api_port, frame.hello.api_secure)
+        self.endpoint = ApiEndpoint(frame.hello.api_port, frame.hello.api_secure)
 
     def answered(self, values: Vector, arrived: float) -> Vector:
         """Return a message that acknowledges no more of a former start than has surely `arrived`.

@@ -87,7 +87,7 @@ def _api(peer: Peer, place: Address | None) -> str | None:
 
     A neighbour tells no host, so it cannot send whoever watches to somebody else.
     """
-    port, secure = peer.door
+    port, secure = peer.endpoint
     if not port or place is None:
         return None
     return f"{'https' if secure else 'http'}://{Address(place.host, port)}"
