@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.transport.actions import ITSELF
+from coopbandits.fleet.transport import ITSELF
 from coopbandits.fleet.transport.open import OpenTransport
 from coopbandits.testing.checks.transport import Witness
 

@@ -9,7 +9,6 @@ was signed stays true. Who must no longer be believed is revoked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -196,11 +195,6 @@ class Notary:
         found = self.authors.get(proof[:FINGERPRINT])
         return found.name if found else None
 
-    def signed(self, entry: bytes, proof: bytes) -> bytes | None:
-        """Return what the author of a proof signs of an entry; None for what nobody signs."""
-        del proof
-        return entry
-
     def holds(self, entry: bytes, proof: bytes) -> bool:
         """Return whether the author of a proof, whose certificate is known, signed an entry."""
         if len(proof) != PROOF:  # zeros before a number change nothing but the length
@@ -213,27 +207,6 @@ class Notary:
         except InvalidSignature:
             return False
         return True
-
-
-class Signing(NamedTuple):
-    """Who signs an agent's entries.
-
-    Attributes
-    ----------
-    author : int
-        The number of the agent's own name.
-    number_of : callable
-        Returns the number of any name.
-    notary : Notary or None
-        Signs and checks; None where messages have no authors.
-    interval : float
-        Seconds between two versions that an author signs.
-    """
-
-    author: int
-    number_of: Callable[[str], int]
-    notary: Notary | None
-    interval: float
 
 
 def pack(certificates: list[bytes]) -> bytes:

@@ -15,7 +15,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.overlay.hyparview import Call, Close, HyParView, Send
 from coopbandits.fleet.overlay.messages import Ask, Contact, Goodbye, Message, Refused
-from coopbandits.fleet.transport.actions import ITSELF, Arrival, DialAgent, LookUpSeeds
+from coopbandits.fleet.transport import ITSELF, Arrival, DialAgent, LookUpSeeds
 
 LOOK_UP_TICKS = 60
 """Names of seeds are looked up once in so many ticks, and more often without neighbours."""
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 class Host(Protocol):
     """What members ask of the node that they belong to."""
 
-    def tell_members(self, name: str, message: Message) -> None:
+    def send_members(self, name: str, message: Message) -> None:
         """Send somebody a message about members."""
 
     def part_from(self, name: str, reason: str) -> None:
@@ -148,7 +148,7 @@ class Members:
                     self._call(action)
                 case Send(name, message):
                     if name in self._linked:
-                        self.host.tell_members(name, message)
+                        self.host.send_members(name, message)
                 case Close(name):
                     self.host.part_from(name, "the neighbours have changed")
 

@@ -51,7 +51,7 @@ def make_runtime(config: NodeConfig) -> Runtime:
     except BaseException:
         disk.close()
         raise
-    credentials.tell = runtime.node.chronicle.note
+    credentials.tell = runtime.node.events.note
     return runtime
 
 

@@ -20,8 +20,7 @@ from coopbandits.fleet.identity.revoked import Revoked
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import Stored, UnavailableError
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.transport import Transport
-from coopbandits.fleet.transport.actions import (
+from coopbandits.fleet.transport import (
     Action,
     Arrival,
     CloseLink,
@@ -29,6 +28,7 @@ from coopbandits.fleet.transport.actions import (
     LookUpSeeds,
     MovePeer,
     SendBytes,
+    Transport,
 )
 from coopbandits.fleet.transport.open import OpenTransport
 

@@ -72,7 +72,7 @@ class ServedAgent:
         self._live: list[ServedBandit] = []  # those that have arms
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
-        self.take(session.bandit for session in node.sessions.sessions.values())
+        self.take(session.bandit for session in node.sessions.by_number.values())
 
     def take(self, bandits: Iterable[BanditConfig]) -> None:
         """Use these declarations from now on."""

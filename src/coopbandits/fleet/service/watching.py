@@ -41,7 +41,7 @@ def agent_state(service: ServedBandit, since: int, bandits: Sequence[str]) -> Ag
         id=service.agent.config.id,
         cluster=bandit.cluster.name,
         policy=bandit.policy,
-        started=node.chronicle.started,
+        started=node.events.started,
         now=now,
         round=replica.rounds,
         incarnation=replica.incarnation,
@@ -57,7 +57,7 @@ def agent_state(service: ServedBandit, since: int, bandits: Sequence[str]) -> Ag
             _neighbor(peer, service.agent.config.neighbors.get(name) or node.place_of(name), now)
             for name, peer in node.peers.items()
         ],
-        events=node.chronicle.since(since),
+        events=node.events.since(since),
         bandits=list(bandits),
         document=keeper.version if keeper.takes_part else None,
         by_context=by_context,
@@ -119,7 +119,7 @@ def link_metrics(node: Node) -> list[Metric]:
 
 def _waited(node: Node, peer: Peer) -> float:
     """Return the seconds that the last round of any bandit waited for a neighbour."""
-    sessions = node.sessions.sessions.values()
+    sessions = node.sessions.by_number.values()
     return max((each.peers[peer.number].waited for each in sessions), default=0.0)
 
 

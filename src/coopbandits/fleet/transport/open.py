@@ -15,7 +15,7 @@ from typing import Any
 
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.identity.tls import Credentials, reason_of
-from coopbandits.fleet.transport.actions import ITSELF
+from coopbandits.fleet.transport import ITSELF
 from coopbandits.fleet.transport.connection import Connection
 from coopbandits.fleet.transport.sockets import resolve
 from coopbandits.fleet.transport.tcp import TcpTransport

@@ -14,7 +14,7 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.tls import reason_of
-from coopbandits.fleet.sparing import SparingLog
+from coopbandits.fleet.ratelimit import RateLimitedLog
 
 BACKLOG = 128
 
@@ -127,7 +127,7 @@ class Listener:
         self.take = take
         self.sockets: list[socket.socket] = []
         self._breaks: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._failures = SparingLog(log, "failures to take a call", few=1)
+        self._failures = RateLimitedLog(log, "failures to take a call", few=1)
 
     async def open(self, address: Address, timeout: float) -> Address:
         """Start to listen, and return the address with its actual port."""

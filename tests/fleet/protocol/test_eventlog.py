@@ -5,7 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 
-from coopbandits.fleet.protocol.chronicle import MOST, SUBJECTS, Chronicle
+from coopbandits.fleet.protocol.eventlog import MOST, SUBJECTS, EventLog
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import DiskError
 from tests.torture.world import World
@@ -14,7 +14,7 @@ from ..bandits import only
 
 
 def texts(node: Node, kind: str) -> list[str]:
-    return [note.text for note in node.chronicle.notes if note.kind == kind]
+    return [note.text for note in node.events.notes if note.kind == kind]
 
 
 def world() -> World:
@@ -36,11 +36,11 @@ def test_links_come_and_go() -> None:
 
 def test_numbers_grow_over_restarts() -> None:
     made = world()
-    before = made.node(0).chronicle.notes[-1].seq
+    before = made.node(0).events.notes[-1].seq
     made.crash(0)
     made.restart(0)
     made.step()
-    notes = made.node(0).chronicle.since(before)
+    notes = made.node(0).events.since(before)
     assert [note.kind for note in notes] == ["started", "link-up"]
     assert notes[-1].seq < 2**53  # exact in JavaScript too
 
@@ -61,7 +61,7 @@ def test_trouble_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
             made.shells[0].beat()
     made.shells[0].beat()
     assert texts(node, "trouble") == ["the disk is full"]
-    assert texts(node, "settled") == ["the journal is written again"]
+    assert texts(node, "settled") == ["the journal is writable again"]
 
 
 def test_refusals_without_end_are_few_notes() -> None:
@@ -72,7 +72,7 @@ def test_refusals_without_end_are_few_notes() -> None:
         made.shells[0].refused("n1", "an expired certificate")
         made.now += 0.01
     assert len(texts(node, "refused")) == 2
-    assert len(node.chronicle.notes) <= MOST
+    assert len(node.events.notes) <= MOST
 
 
 def test_revocations_are_noted() -> None:
@@ -84,20 +84,20 @@ def test_revocations_are_noted() -> None:
 
 def test_a_list_is_bounded_and_printable() -> None:
     time = [0.0]
-    chronicle = Chronicle(lambda: time[0], 1)
+    events = EventLog(lambda: time[0], 1)
     for at in range(3 * SUBJECTS):
-        chronicle.note("refused", "a\nb\u202e" + "x" * 1000, about=str(at))
-    assert len(chronicle.notes) == MOST
-    assert len(chronicle._last) <= SUBJECTS + 1
-    assert chronicle.notes[0].text.startswith("a b x")
-    assert len(chronicle.notes[0].text) == 500
-    assert chronicle.since(chronicle.notes[-2].seq) == [chronicle.notes[-1]]
+        events.note("refused", "a\nb\u202e" + "x" * 1000, about=str(at))
+    assert len(events.notes) == MOST
+    assert len(events._last) <= SUBJECTS + 1
+    assert events.notes[0].text.startswith("a b x")
+    assert len(events.notes[0].text) == 500
+    assert events.since(events.notes[-2].seq) == [events.notes[-1]]
 
 
 def test_the_same_is_noted_again_after_a_while() -> None:
     time = [0.0]
-    chronicle = Chronicle(lambda: time[0], 1)
+    events = EventLog(lambda: time[0], 1)
     for now in (0.0, 0.5, 0.9, 1.0, 1.5, 2.1):
         time[0] = now
-        chronicle.note("link-up", "up", "n1")
-    assert [note.t for note in chronicle.notes] == [0.0, 1.0, 2.1]
+        events.note("link-up", "up", "n1")
+    assert [note.t for note in events.notes] == [0.0, 1.0, 2.1]
