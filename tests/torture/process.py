@@ -46,7 +46,7 @@ from tests.torture.schedule import MAIN, SECOND, START
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.gossip import Session
     from coopbandits.fleet.storage.replica import Replica
-    from coopbandits.fleet.transport.open import OpenTransport
+    from coopbandits.fleet.transport.tcp import OpenTransport
 
 Later = Callable[[int, Callable[[], None]], None]
 """Calls a function of this process after some microseconds, if it lives then."""

@@ -24,8 +24,8 @@ from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.transport import connection, tcp
+from coopbandits.fleet.transport.connection import Stream
 from coopbandits.fleet.transport.sockets import Listener
-from coopbandits.fleet.transport.stream import Stream
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.testing.checks.transport import Witness
 
@@ -143,7 +143,7 @@ def broken_first(usual: Any, times: int = 2) -> Any:
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(TcpTransport, "_call"), (tcp, "connect"), (connection, "tune"), (Listener, "take")],
+    [(TcpTransport, "_connect"), (tcp, "connect"), (connection, "tune"), (Listener, "take")],
 )
 def test_a_call_that_fails_is_made_again(
     owner: Any, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from coopbandits.fleet.transport import stream
+from coopbandits.fleet.transport import connection
 from coopbandits.fleet.transport.sockets import Timing
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.testing.checks.transport import Witness
@@ -86,8 +86,8 @@ def test_a_lot_at_once_is_read_in_turns(
             await alpha.stop()
             await beta.stop()
 
-    monkeypatch.setattr(stream, "TURNS", turns)
-    monkeypatch.setattr(stream, "SECONDS", seconds)
+    monkeypatch.setattr(connection, "TURNS", turns)
+    monkeypatch.setattr(connection, "SECONDS", seconds)
     run(scenario())
 
 

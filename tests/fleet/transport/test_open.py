@@ -13,7 +13,7 @@ import pytest
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.transport import ITSELF
-from coopbandits.fleet.transport.open import OpenTransport
+from coopbandits.fleet.transport.tcp import OpenTransport
 from coopbandits.testing.checks.transport import Witness
 
 from .nodes import QUICK, credentials, until

@@ -12,7 +12,7 @@ import pytest
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import consistency
 from coopbandits.fleet.config import fields as read
-from coopbandits.fleet.transport import open as opening
+from coopbandits.fleet.transport import tcp as transports
 
 NAME = "_coopbandits._tcp.example.org"
 RECORDS = ("20 0 7402 127.0.0.2.", "10 5 7401 localhost.", "10 5 0 localhost.", "0 0 1 .")
@@ -71,7 +71,7 @@ async def name_server(
         found.nameservers, found.port, found.lifetime = ["127.0.0.1"], port, 5.0
         return found
 
-    monkeypatch.setattr(opening, "make_resolver", resolver)
+    monkeypatch.setattr(transports, "make_resolver", resolver)
     try:
         yield server
     finally:
@@ -86,16 +86,16 @@ def test_all_records_of_a_service_are_found(cuts: bool, monkeypatch: pytest.Monk
 
     async def ask() -> None:
         async with name_server(monkeypatch, cuts=cuts) as server:
-            assert await opening.find_service(NAME) == [
+            assert await transports.find_service(NAME) == [
                 Address("localhost", 7401),
                 Address("127.0.0.2", 7402),
             ]
             assert server.asked == 1 + cuts
-            found = await opening._addresses(Address(NAME, 0))
+            found = await transports._addresses(Address(NAME, 0))
             assert Address("127.0.0.1", 7401) in found
             assert found[-1] == Address("127.0.0.2", 7402)
             with pytest.raises(OSError, match="does not exist"):
-                await opening.find_service("_other._tcp.example.org")
+                await transports.find_service("_other._tcp.example.org")
 
     asyncio.run(ask())
 

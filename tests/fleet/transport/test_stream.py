@@ -15,9 +15,8 @@ import pytest
 import uvloop
 
 from coopbandits.fleet.identity.tls import reason_of
-from coopbandits.fleet.transport import stream as stream_module
-from coopbandits.fleet.transport.connection import secured
-from coopbandits.fleet.transport.stream import RECORD, Stream
+from coopbandits.fleet.transport import connection as stream_module
+from coopbandits.fleet.transport.connection import RECORD, Stream, secured
 from coopbandits.testing.checks.transport import pattern
 
 from .nodes import PATIENCE, credentials, until

@@ -25,8 +25,7 @@ from coopbandits.fleet.process.reload import Reload
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.protocol.frames import NO_ENDPOINT, ApiEndpoint
 from coopbandits.fleet.storage.disk import FileDisk
-from coopbandits.fleet.transport.open import OpenTransport
-from coopbandits.fleet.transport.tcp import TcpTransport
+from coopbandits.fleet.transport.tcp import OpenTransport, TcpTransport
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

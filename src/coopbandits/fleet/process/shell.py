@@ -30,7 +30,7 @@ from coopbandits.fleet.transport import (
     SendBytes,
     Transport,
 )
-from coopbandits.fleet.transport.open import OpenTransport
+from coopbandits.fleet.transport.tcp import OpenTransport
 
 MOST_UNSENT = 1000
 """Messages to one peer that may wait for the disk; with more its link is closed."""
