@@ -379,3 +379,16 @@ def test_another_authority_changes_nothing(certificates: Path, tmp_path: Path) -
     for agent in world.graph:
         np.testing.assert_allclose(world.totals(agent), world.acknowledged)
     assert not world.node(3).refusals
+
+
+def test_a_message_without_a_header_is_refused_while_a_former_start_is_acknowledged(
+    certificates: Path,
+) -> None:
+    world = fleet(certificates)
+    settle(world)
+    peer, refused = world.session(VICTIM).peers[LIAR], world.node(VICTIM).refusals["impossible"]
+    peer.former = 7
+    stamp = stamp_of(world, LIAR, peer.heard_round + 1)
+    world.shells[VICTIM].received(f"n{LIAR}", encode_data(stamp, np.zeros(1)))
+    assert world.node(VICTIM).refusals["impossible"] == refused + 1
+    assert peer.met

@@ -392,7 +392,7 @@ class RobustSession(Session):
         if entries is None:
             taken = self._possible(peer, values, now)[0]
         else:
-            if peer.former:
+            if peer.former and values.size >= HEADER:
                 values = peer.answered(values, entries.machine.arrived_at(peer.number))
             if values.size == HEADER:  # without entries there is nothing to doubt
                 peer.acked, taken = int(max(0.0, values.item(1))), values
