@@ -384,9 +384,6 @@ class Orders:
         return any(what <= RENUMBER for rows in self.rows.values() for _, what in rows)
 
 
-# All of it
-
-
 class Checked(NamedTuple):
     """What is left of a message.
 

@@ -274,7 +274,7 @@ class Sessions:
     # Messages
 
     def heard(self, link: Peer, frame: DataFrame, now: float) -> None:
-        """Hand a message to the session that it belongs to."""
+        """Handle a neighbour's message about one bandit."""
         number = frame.stamp.bandit
         session = self.by_number.get(number)
         if session is None:

@@ -51,21 +51,17 @@ STOPPED = "stopped"
 class Nobody:
     """Ignores all events, before a transport is started and after it is stopped."""
 
-    def link_up(self, peer: str) -> None:
-        """Ignore it."""
+    def link_up(self, peer: str) -> None: ...
 
-    def received(self, peer: str, data: bytes) -> None:
-        """Ignore it."""
+    def received(self, peer: str, data: bytes) -> None: ...
 
-    def link_down(self, peer: str, reason: str) -> None:
-        """Ignore it."""
+    def link_down(self, peer: str, reason: str) -> None: ...
 
-    def refused(self, who: str, reason: str) -> None:
-        """Ignore it."""
+    def refused(self, who: str, reason: str) -> None: ...
 
 
 class TcpTransport(Transport):
-    """Links to the neighbours of one agent over TCP.
+    """Links to the neighbours that an agent's configuration lists.
 
     Of two neighbours the one with the higher id dials and the other one listens. A second
     connection of the same neighbour replaces the first, which may be left from before a crash.
@@ -164,7 +160,6 @@ class TcpTransport(Transport):
         return True
 
     def drop(self, peer: str, reason: str) -> None:
-        """Close a link."""
         connection = self._links.get(peer)
         if connection is not None:
             connection.close(reason)
@@ -215,7 +210,6 @@ class TcpTransport(Transport):
         self.events.link_up(connection.peer)
 
     def end(self, connection: Connection, reason: str) -> None:
-        """Take down a link."""
         del self._links[connection.peer]
         self.events.link_down(connection.peer, reason)
 
