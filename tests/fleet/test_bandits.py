@@ -293,7 +293,7 @@ def test_bandits_that_are_not_the_same_are_not_mixed_and_both_ends_say_so() -> N
         assert fleet.learned(0) == {
             ("banner", key[1]): 1.0 for key in fleet.counts if key[0] == "banner"
         }
-        return " ".join(note.text for note in fleet.node(0).chronicle.since(0))
+        return " ".join(note.text for note in fleet.node(0).events.since(0))
 
     told = {"arms": ["red", "green"], "reward_range": [0.0, 1.0]}
     assert "settings of bandit button" in refusal(told | {"reward_range": [0.0, 2.0]})
@@ -304,7 +304,7 @@ def test_bandits_that_are_not_the_same_are_not_mixed_and_both_ends_say_so() -> N
     fleet.declared[1] = {"two": bandit("two", told | {"number": 7})}
     fleet.restart(1)
     fleet.steps(5)
-    said = " ".join(note.text for note in fleet.node(0).chronicle.since(0))
+    said = " ".join(note.text for note in fleet.node(0).events.since(0))
     assert "'two', and here it is 'one'" in said
 
 

@@ -209,7 +209,8 @@ def test_agents_that_declare_other_features_refuse_each_other_until_all_do() -> 
     fleet.settle()
     (peer,) = fleet.session(0).peers.values()
     assert not peer.met
-    assert "other settings of bandit only" in peer.reason
+    said = " ".join(note.text for note in fleet.node(0).events.since(0))
+    assert "other settings of bandit only" in said
     np.testing.assert_allclose(fleet.known(0), known, rtol=0.01)
     assert fleet.of(1).choose(context={"hour": 1, "country": "FR"}).arm in ARMS
     fleet.crash(0)
@@ -254,7 +255,7 @@ def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
 ) -> None:
     """A neighbour that knows the form says anything: it is refused, or it does no more than lie."""
     fleet = towns[policy]
-    replica, claims = fleet.replica(0), fleet.session(0).gossip.claims
+    replica, claims = fleet.replica(0), fleet.session(0).claims
     message = fleet.replica(1).agent.outgoing(0)
     assert message is not None
     message = message.copy()

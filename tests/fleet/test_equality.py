@@ -101,7 +101,7 @@ async def play_fleet(problem: Problem, shells: list[Shell]) -> Arms:
     replicas = [replica_of(node) for node in nodes]
     for shell in shells:
         await shell.transport.start(shell)
-    sessions = [session for node in nodes for session in node.sessions.sessions.values()]
+    sessions = [session for node in nodes for session in node.sessions.by_number.values()]
     while not all(peer.met for session in sessions for peer in session.peers.values()):
         await asyncio.sleep(0)
     for t in range(HORIZON):

@@ -41,11 +41,7 @@ from .api.stand_in import StandIn
 ROOT = Path(__file__).parents[2]
 DOCS, EXAMPLES = ROOT / "docs", ROOT / "examples" / "fleet"
 FLEET = ROOT / "src" / "coopbandits" / "fleet"
-PROTOCOL = (
-    "protocol/node.py", "protocol/links.py", "protocol/sessions.py", "protocol/gossip.py",
-    "protocol/decoder.py",
-    "document/spread.py",
-)  # fmt: skip
+PROTOCOL = (*(FLEET / "protocol").glob("*.py"), FLEET / "document/spread.py")
 KEY = "secret"
 
 
@@ -229,7 +225,7 @@ def test_the_table_of_events_is_that_of_the_journal() -> None:
 def test_the_table_of_reasons_is_that_of_the_protocol() -> None:
     table = text_after("fleet/protocol.md", "| reason | what was wrong").partition("\n\n")[0]
     listed = re.findall(r"`([a-z ]+)`", "\n".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
-    code = "".join((FLEET / file).read_text() for file in PROTOCOL)
+    code = "".join(file.read_text() for file in PROTOCOL)
     used = r'(?:reason, sentence = |refuse\([\w.\[\]]+, |FrameError\(\s*)"([a-z ]+)"'
     assert sorted(listed) == sorted(set(re.findall(used, code)))
 

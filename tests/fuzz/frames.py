@@ -9,8 +9,7 @@ import numpy as np
 
 from coopbandits.fleet.overlay.messages import Contact, Shuffle
 from coopbandits.fleet.protocol import frames
-from coopbandits.fleet.protocol.decoder import Decoder
-from coopbandits.fleet.protocol.frames import Frame, FrameError, Stamp
+from coopbandits.fleet.protocol.frames import Decoder, Frame, FrameError, Stamp
 
 from .target import Check, Target
 

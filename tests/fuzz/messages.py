@@ -17,10 +17,9 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import pack
 from coopbandits.fleet.protocol import frames
-from coopbandits.fleet.protocol.arms import ArmNotary
+from coopbandits.fleet.protocol.entries import EntrySigner, write_proofs
 from coopbandits.fleet.protocol.frames import Fields, Stamp
-from coopbandits.fleet.protocol.proofs import write_proofs
-from coopbandits.fleet.protocol.sessions import Session
+from coopbandits.fleet.protocol.gossip import Session
 from tests.torture.world import World
 
 from ..fleet.bandits import only
@@ -116,18 +115,16 @@ def said(world: World, how: Spelling) -> list[bytes]:
 
 def signed(session: Session, values: Vector | None) -> Fields | None:
     """Return the liar's proofs of all that is told, where entries are proven."""
-    entries = session.gossip.entries
+    entries = session.entries
     if entries is None or values is None:
         return None
     try:
         rows = entries.machine.rows(values)
     except InputError:
         return None
-    notary = entries.notary
-    assert isinstance(notary, ArmNotary)
-    form = notary.form
-    by = ArmNotary(notary.notary, lambda entry, left: form(entry, left) or entry)
-    certificates = pack([author.certificate for author in by.authors.values()])
+    form = entries.signer.form
+    by = EntrySigner(entries.signer.notary, lambda entry, left: form(entry, left) or entry)
+    certificates = pack([author.certificate for author in by.notary.authors.values()])
     return write_proofs([by.sign(row.tobytes()) for row in rows], certificates)
 
 

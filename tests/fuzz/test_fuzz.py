@@ -68,7 +68,7 @@ def raise_key_error(*_: object, **__: object) -> None:
 
 
 BUGS: dict[str, tuple[str, Any]] = {
-    "frames": ("coopbandits.fleet.protocol.decoder.Decoder._check", lambda _, header: header[5]),
+    "frames": ("coopbandits.fleet.protocol.frames.Decoder._check", lambda _, header: header[5]),
     "messages": ("coopbandits.core.cooperative.CooperativeAgent.check_claims", lambda *_: None),
     "journal": ("coopbandits.fleet.storage.records._lost_power", lambda *_: True),
     "toml": ("coopbandits.fleet.config.read.find_contradictions", raise_key_error),

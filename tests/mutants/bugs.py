@@ -58,8 +58,8 @@ MUTANTS = (
     Mutant(
         "an older message replaces a newer one",
         "fleet/protocol/gossip.py",
-        "        if round_ <= peer.heard_round:\n",
-        "        if round_ < 0:\n",
+        "        if frame.stamp.round <= peer.heard_round:\n",
+        "        if False:\n",
         ROBUST,
     ),
     Mutant(
@@ -164,9 +164,9 @@ MUTANTS = (
     ),
     Mutant(
         "signatures are not checked",
-        "fleet/protocol/proofs.py",
-        "        author = self.author(proof)\n        if author is None:\n",
-        "        author = self.author(proof)\n        return True\n        if author is None:\n",
+        "fleet/protocol/entries.py",
+        "        author = self._author(new.proof)\n        if author is None:\n",
+        "        return True\n        author = self._author(new.proof)\n        if author:\n",
         ("flood-ts",),
     ),
     Mutant(
@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "entries of a revoked agent stay in the totals",
         "fleet/protocol/entries.py",
-        "            if number != self.machine.number and author_of(number) in authors:\n",
+        "            if number != machine.number and author_of(number) in authors:\n",
         "            if False:\n",
         ("flood-ts",),
     ),
@@ -199,7 +199,7 @@ MUTANTS = (
     ),
     Mutant(
         "an author may have any numbers",
-        "fleet/protocol/proofs.py",
+        "fleet/protocol/entries.py",
         "if number not in self.known and len(self._numbers.get(author, ())) >= MAX_NUMBERS:\n",
         "if False:\n",
         ("flood-ts",),

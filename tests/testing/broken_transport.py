@@ -90,7 +90,7 @@ class DropsTheUnknown(MemoryTransport):
 class DropsAtOneEnd(MemoryTransport):
     def drop(self, peer: str, reason: str) -> None:
         if peer in self.up:
-            self.tell(self.events.link_down, peer, reason)
+            self.schedule(self.events.link_down, peer, reason)
 
 
 class DropsAtOnce(MemoryTransport):
@@ -195,9 +195,9 @@ class AdmitsAnybody(MemoryTransport):
 
 
 class RefusesSilently(MemoryTransport):
-    def tell(self, event: Callable[..., None], *what: Any) -> None:
+    def schedule(self, event: Callable[..., None], *what: Any) -> None:
         if event != self.events.refused:
-            super().tell(event, *what)
+            super().schedule(event, *what)
 
 
 class AdmitsAndComplains(AdmitsAnybody):
@@ -210,16 +210,16 @@ class AdmitsAndComplains(AdmitsAnybody):
 class LetsStrangersSend(MemoryTransport):
     refused = False
 
-    def tell(self, event: Callable[..., None], *what: Any) -> None:
+    def schedule(self, event: Callable[..., None], *what: Any) -> None:
         self.refused = self.refused or event == self.events.refused
-        super().tell(event, *what)
+        super().schedule(event, *what)
 
     def send(self, peer: str, data: bytes) -> bool:
         return super().send(peer, data) or self.refused
 
 
 class IsEasilyShocked(MemoryTransport):
-    def tell(self, event: Callable[..., None], *what: Any) -> None:
-        super().tell(event, *what)
+    def schedule(self, event: Callable[..., None], *what: Any) -> None:
+        super().schedule(event, *what)
         if event == self.events.refused and "beta" in self.up:
             self.drop("beta", "a stranger")

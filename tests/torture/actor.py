@@ -48,7 +48,7 @@ class Actor:
         self.revoked: frozenset[str] = frozenset()
         self.document = 0
         self.file = Declared(side=bool(word >> 24 & 1))
-        self.heard: dict[str, tuple[int, int, int]] = {}
+        self.heard: dict[tuple[str, int], tuple[int, int, int]] = {}
 
     def words(self) -> int:
         """Return 64 random bits, as the operating system would."""

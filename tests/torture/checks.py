@@ -9,7 +9,7 @@ from coopbandits.core.aggregate.aggregation import MIXED, OWN
 from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.tree_sums import CERTAIN
 from coopbandits.fleet.protocol.arms import MOST_UNNAMED
-from coopbandits.fleet.protocol.links import MOST_SILENT
+from coopbandits.fleet.protocol.node import MOST_SILENT
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
 from tests.torture.application import LIFETIME, MOST_TICKETS, Account, ViolationError
 from tests.torture.bandits import OPTIONS
@@ -80,18 +80,22 @@ class Checks:
                 )
 
     def heard(self, actor: Actor, peer: str, generation: int) -> None:
-        """Look at whether an older message took the place of a newer one of the same link."""
+        """Check that no older message took the place of a newer one of the same link."""
         process = actor.process
-        found = None if process is None else process.node.peers.get(peer)
-        if found is None or not self.stage.robust:
+        link = None if process is None else process.node.peers.get(peer)
+        if process is None or link is None or not self.stage.robust:
             return
-        now = actor.life, generation, found.heard_round
-        before = actor.heard.get(peer, now)
-        if before[:2] == now[:2] and now[2] < before[2] and found.met:
-            raise ViolationError(
-                f"{actor.name} took a message of round {now[2]} from {peer} after {before[2]}"
-            )
-        actor.heard[peer] = now
+        for bandit, session in process.sessions.items():
+            found = session.peers.get(link.number)
+            if found is None or not found.met:
+                continue
+            now = actor.life, generation, found.heard_round
+            before = actor.heard.get((peer, bandit), now)
+            if before[:2] == now[:2] and now[2] < before[2]:
+                raise ViolationError(
+                    f"{actor.name} took a message of round {now[2]} from {peer} after {before[2]}"
+                )
+            actor.heard[peer, bandit] = now
 
     def started(self, actor: Actor) -> None:
         """Look at an agent that has just read its journal."""

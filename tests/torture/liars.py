@@ -12,12 +12,12 @@ from coopbandits.core.aggregate.forgetting import HALF_LIFE, SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.identity.notary import Notary, pack
 from coopbandits.fleet.overlay.messages import WALK, Ask, Contact, ForwardJoin, Message
-from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
-from coopbandits.fleet.protocol.decoder import Decoder
+from coopbandits.fleet.protocol.entries import EntrySigner, signed_form
 from coopbandits.fleet.protocol.frames import (
     ARM_BYTES,
     BanditFrame,
     DataFrame,
+    Decoder,
     Fields,
     FrameError,
     Hello,
@@ -245,7 +245,7 @@ class Liar:
         stamp = self._stamp(arms, heard.stamp.bandit)
         return encode_data(stamp, np.concatenate([values[:HEADER], row]), fields)
 
-    def _notary(self, heard: Heard) -> Notary:
+    def _notary(self, heard: Heard) -> Notary | EntrySigner:
         """Return what signs as the victim expects it: arms by id."""
         bandit, process = heard.stamp.bandit, self.stage.actors[number(heard.victim)].process
         if process is None:
@@ -253,7 +253,7 @@ class Liar:
         replica = process.replicas[bandit]
         if len(replica.arms) != heard.stamp.num_arms:
             return self.notary  # it has more by now, and believes nothing of this
-        return ArmNotary(self.notary, signed_form(replica, bandit))
+        return EntrySigner(self.notary, signed_form(replica, bandit))
 
     def _false_tick(self, word: int) -> float:
         """Return a time for pulls that nobody made: now, early, or late, believed or not."""

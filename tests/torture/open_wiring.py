@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.transport.actions import ITSELF
+from coopbandits.fleet.transport import ITSELF
 from tests.torture.network import Link
 from tests.torture.process import Wire, name, number
 from tests.torture.schedule import SECOND

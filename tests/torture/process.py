@@ -44,9 +44,9 @@ from tests.torture.notary import VirtualRevoked, virtual_notary
 from tests.torture.schedule import MAIN, SECOND, START
 
 if TYPE_CHECKING:
-    from coopbandits.fleet.protocol.gossip import Gossip
+    from coopbandits.fleet.protocol.gossip import Session
     from coopbandits.fleet.storage.replica import Replica
-    from coopbandits.fleet.transport.open import OpenTransport
+    from coopbandits.fleet.transport.tcp import OpenTransport
 
 Later = Callable[[int, Callable[[], None]], None]
 """Calls a function of this process after some microseconds, if it lives then."""
@@ -262,18 +262,17 @@ class Process:
         return self.bandits.replicas
 
     @property
-    def gossips(self) -> dict[int, Gossip]:
-        """What is said of all bandits, by number."""
-        sessions = self.node.sessions.sessions
-        return {number: session.gossip for number, session in sessions.items()}
+    def sessions(self) -> dict[int, Session]:
+        """The gossip about all bandits, by number."""
+        return self.node.sessions.by_number
 
     def held(self) -> dict[Entry, float]:
         """Return the versions of the entries that the agent knows, where there are any."""
         return {
             (bandit, number): version
-            for bandit, gossip in self.gossips.items()
-            if gossip.entries is not None
-            for number, version in gossip.entries.machine.held().items()
+            for bandit, session in self.sessions.items()
+            if session.entries is not None
+            for number, version in session.entries.machine.held().items()
         }
 
     def tick_of(self, option: int | None) -> int:

@@ -53,7 +53,7 @@ def test_who_drains_says_goodbye_and_comes_back() -> None:
         note.text
         for actor in stage.actors
         if actor.process is not None
-        for note in actor.process.node.chronicle.since(0)
+        for note in actor.process.node.events.since(0)
     ]
     assert "link to n4 is down: the neighbours have changed" in notes
     assert "link to n4 is down: it died" not in notes

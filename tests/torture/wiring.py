@@ -160,7 +160,7 @@ class Wiring:
             stage.trace.note(stage.time, "arrives", sender, receiver, len(data))
             if link.generation == generation:
                 self._deliver(actor, name(sender), data)
-        if actor is not None:
+        if actor is not None and not self._is_liar(sender):  # a liar may greet anew, with less
             stage.checks.heard(actor, name(sender), generation)
 
     def _deliver(self, actor: Actor | None, sender: str, data: bytes) -> None:

@@ -21,8 +21,8 @@ from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.process.declare import RuledBandits, make_shell, open_bandits
 from coopbandits.fleet.process.shell import Shell
+from coopbandits.fleet.protocol.gossip import Session
 from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.protocol.sessions import Session
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.storage.disk import MemoryDisk
@@ -151,7 +151,7 @@ class World:
 
     def session(self, agent: int) -> Session:
         """Return what an agent says of its first bandit."""
-        return self.node(agent).sessions.sessions[self.bandit.number]
+        return self.node(agent).sessions.by_number[self.bandit.number]
 
     def cut_link(self, one: int, other: int) -> None:
         """Cut a link until `heal`."""

@@ -16,33 +16,30 @@ LONGEST_ADDRESS = 259
 
 PLACE = re.compile(r"(\[(?P<six>[^\[\]]+)\]|(?P<host>[A-Za-z0-9._-]+)):(?P<port>[0-9]{1,5})")
 
-
 SERVICE = re.compile(r"_[A-Za-z0-9-]{1,15}\._tcp(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)+")
 
 
 class Address(NamedTuple):
-    """A host and port; port 0 lets the system choose one to listen on.
+    """A host and port, or the name of a service whose SRV records give both, without a port.
 
-    Or the name of a service whose SRV records tell both, without a port.
+    Port 0 lets the system choose one to listen on.
     """
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        """Return the text that `parse_address` reads, or the name of a service."""
         if self.is_service:
             return self.host
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def is_service(self) -> bool:
-        """Whether it is the name of a service."""
         return self.host.startswith("_")
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only its own machine can reach it."""
+        """Whether only the same machine can reach it."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -55,7 +52,7 @@ def parse_address(text: str) -> Address:
     Raises
     ------
     InputError
-        It is neither.
+        The text is neither.
 
     Examples
     --------

@@ -147,7 +147,7 @@ def test_who_takes_no_documents_is_sent_none_and_both_talk() -> None:
     sent = count_documents(fleet)
     pass_seconds(fleet, 1)
     assert fleet.node(0).peers["n1"].met
-    assert fleet.node(0)._hello(fleet.node(0).peers["n1"]).document is None
+    assert fleet.node(0).spread.greeting() == {}
     with pytest.raises(InputError, match="trusted"):
         fleet.shells[0].adopt(signed(1))
     assert sent == []
@@ -210,11 +210,13 @@ def test_pace_and_bounds_change_while_agents_run() -> None:
     for _ in range(40):
         fleet.step(0.1)
     assert fleet.replica(1).rounds - rounds == pytest.approx(8, abs=2)
-    (gossip,) = fleet.node(1).gossips
-    assert (gossip.period, gossip.claims.rate) == (0.5, 500.0)
+    (session,) = fleet.node(1).sessions.by_number.values()
+    assert (fleet.node(1).period, session.claims.rate) == (0.5, 500.0)
     fleet.shells[0].adopt(signed(2, settings={"max_pulls_per_second": 5.0}))
     pass_seconds(fleet, 1)
-    assert (gossip.period, gossip.claims.rate) == (0.05, 100.0), "what was believed still is"
+    assert (fleet.node(1).period, session.claims.rate) == (0.05, 100.0), (
+        "what was believed still is"
+    )
 
 
 # Attacks

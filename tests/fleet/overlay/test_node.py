@@ -11,7 +11,7 @@ import pytest
 
 from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.fleet.protocol.frames import Hello, Stamp, encode_hello
-from coopbandits.fleet.protocol.links import MOST_SILENT
+from coopbandits.fleet.protocol.node import MOST_SILENT
 from tests.torture.overlay.party import EPOCH, PORT, Party
 
 from ..bandits import both, only

@@ -69,7 +69,7 @@ def test_a_restored_agent_counts_nothing_twice(
                 assert late.partition("-")[0] != again.choose().ticket.partition("-")[0]
                 play(again, 2)
                 wait(lambda: pulls(other) == pulls(again) == 11.0)
-                wait(lambda: "counting anew as" in caplog.text)
+                wait(lambda: "continuing under the new entry number" in caplog.text)
                 time.sleep(0.5)  # ten rounds later it is still so
                 assert pulls(other) == pulls(again) == 11.0
 

@@ -194,18 +194,18 @@ def test_what_nobody_else_is_known_to_have_is_counted(policy: str) -> None:
     assert not node.is_linked()
     for name in ("button", "button", "banner"):
         fleet.play(0, name, 1.0)
-    assert node.untold() == 3
+    assert node.undelivered() == 3
     for _ in range(4):
         fleet.steps(15)
         fleet.shells[0].beat()
     assert node.is_linked()
-    assert node.untold() == 0
+    assert node.undelivered() == 0
     fleet.take(0, both(arms=["red", "green", "blue"], policy=policy))
-    assert node.untold() == 0  # other arms, and the same rewards
+    assert node.undelivered() == 0  # other arms, and the same rewards
     fleet.cut_link(0, 1)
     fleet.play(0, "banner", 1.0)
     for _ in range(4):
         fleet.steps(15)
         fleet.shells[0].beat()
     assert not node.is_linked()
-    assert node.untold() == 1
+    assert node.undelivered() == 1

@@ -174,10 +174,10 @@ def test_a_document_is_held_against_the_sections_that_were_reloaded(sections: Se
                 agent.adopt(SLOW)
             assert len(str(refused.value).splitlines()) == 1
             assert agent.cluster()["version"] == 0
-            assert agent._runtime.node.ruled.rounds > 1.0
+            assert agent._runtime.node.in_force.rounds > 1.0
         take_over(agent, sections.write(one=ARMS))
         agent.adopt(SLOW)  # not held against those that are gone
-        assert agent._runtime.node.ruled.rounds == 1.0
+        assert agent._runtime.node.in_force.rounds == 1.0
     with LocalAgent(sections.write(one=ARMS)) as agent:
         assert agent.cluster()["version"] == 1
 

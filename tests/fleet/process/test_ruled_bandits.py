@@ -76,8 +76,8 @@ def test_new_sessions_keep_the_pace_of_the_document() -> None:
         signed(1, settings={"max_pulls_per_second": 5000.0}, bandits={"page": BANNER})
     )
     fleet.steps(40)
-    for gossip in fleet.node(1).gossips:
-        assert gossip.claims.rate == 5000.0
+    for session in fleet.node(1).sessions.by_number.values():
+        assert session.claims.rate == 5000.0
     assert fleet.of(1).bandit("page").choosing.rate == 5000.0
 
 

@@ -20,15 +20,16 @@ from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
 from coopbandits.fleet.storage.events import Observed
 from coopbandits.fleet.storage.journal import Journal
-from coopbandits.fleet.transport import LinkEvents, Transport
-from coopbandits.fleet.transport.actions import (
+from coopbandits.fleet.transport import (
     Action,
     Arrival,
     CloseLink,
     DialAgent,
+    LinkEvents,
     LookUpSeeds,
     MovePeer,
     SendBytes,
+    Transport,
 )
 
 from ..bandits import Many

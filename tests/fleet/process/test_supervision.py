@@ -19,13 +19,13 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig, write_config
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.process.runtime import Runtime
-from coopbandits.fleet.protocol.gossip import Gossip
+from coopbandits.fleet.protocol.gossip import Session
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.fleet.transport import connection, tcp
+from coopbandits.fleet.transport.connection import Stream
 from coopbandits.fleet.transport.sockets import Listener
-from coopbandits.fleet.transport.stream import Stream
 from coopbandits.fleet.transport.tcp import TcpTransport
 from coopbandits.testing.checks.transport import Witness
 
@@ -41,7 +41,7 @@ from coopbandits.fleet.api.server import Connections
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.process import main, runtime
 from coopbandits.fleet.process.runtime import SteadyClock
-from coopbandits.fleet.protocol.gossip import Gossip
+from coopbandits.fleet.protocol.gossip import Session
 from coopbandits.fleet.protocol.node import Node
 
 owner, name = {"Node": Node, "Connections": Connections,
@@ -143,7 +143,7 @@ def broken_first(usual: Any, times: int = 2) -> Any:
 
 @pytest.mark.parametrize(
     ("owner", "name"),
-    [(TcpTransport, "_call"), (tcp, "connect"), (connection, "tune"), (Listener, "take")],
+    [(TcpTransport, "_connect"), (tcp, "connect"), (connection, "tune"), (Listener, "take")],
 )
 def test_a_call_that_fails_is_made_again(
     owner: Any, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -217,9 +217,9 @@ def play(*runtimes: Runtime) -> bool:
     return True
 
 
-def gossip_of(runtime: Runtime) -> Gossip:
-    (gossip,) = runtime.node.gossips
-    return gossip
+def session_of(runtime: Runtime) -> Session:
+    (session,) = runtime.node.sessions.by_number.values()
+    return session
 
 
 @pytest.mark.parametrize("policy", ["flood-ts", "dec-ts"])
@@ -229,7 +229,7 @@ def test_a_bug_in_reading_costs_the_link_and_is_told_once(
     async def scenario() -> None:
         async with pair(tmp_path, policy) as (first, second):
             await until(lambda: play(second) and min(first.rounds, second.rounds) > 3)
-            gossip = gossip_of(first)
+            gossip = session_of(first)
             monkeypatch.setattr(gossip, "heard", broken_first(gossip.heard, 3))
             await until(lambda: play(second) and first.node.refusals["failed"] == 3)
             before, pulled = first.rounds, second.node.bandits.rewards
@@ -256,7 +256,7 @@ def test_a_bug_while_a_round_ends_ends_the_agent(
     async def scenario() -> None:
         async with pair(tmp_path, "dec-ts") as (first, second):
             await until(lambda: min(first.rounds, second.rounds) > 3)
-            replica = gossip_of(first).replica
+            replica = session_of(first).replica
             monkeypatch.setattr(replica, "end_round", broken_first(None, 10**6))
             await until(first.failed.is_set)
             assert first.service.failure

@@ -16,10 +16,8 @@ from coopbandits.core.contract import Vector
 from coopbandits.fleet.identity.certs import init_authority, issue, renew
 from coopbandits.fleet.identity.notary import Notary, pack
 from coopbandits.fleet.process.assemble import make_notary
-from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
-from coopbandits.fleet.protocol.entries import EntryExchange
+from coopbandits.fleet.protocol.entries import BURST, EntryExchange, EntrySigner, signed_form
 from coopbandits.fleet.protocol.frames import Fields, Stamp, encode_data
-from coopbandits.fleet.protocol.proofs import BURST
 from tests.torture.world import World
 
 from ..bandits import only
@@ -44,7 +42,7 @@ def machine(world: World, agent: int) -> Attributed:
 
 
 def exchange(world: World, agent: int) -> EntryExchange:
-    entries = world.session(agent).gossip.entries
+    entries = world.session(agent).entries
     assert entries is not None
     return entries
 
@@ -59,14 +57,14 @@ def row(number: float, worst: float, best: float = 0.0, rounds: float = 5.0) -> 
     return [number, rounds, 0.0, best, worst, best]
 
 
-def notary_of(world: World, agent: int) -> ArmNotary:
+def notary_of(world: World, agent: int) -> EntrySigner:
     """Return what signs entries with the certificate that an agent has by now.
 
     A liar signs also what has no form in which it could be signed.
     """
     form = signed_form(world.replica(agent), BANDIT.number)
     notary = make_notary(world.config(agent))
-    return ArmNotary(notary, lambda entry, left: form(entry, left) or entry)
+    return EntrySigner(notary, lambda entry, left: form(entry, left) or entry)
 
 
 def tell(
@@ -81,7 +79,7 @@ def tell(
     if signer is not None:
         by = notary_of(world, signer)
         proofs = b"".join(by.sign(np.array(each).tobytes()) for each in rows)
-        fields = Fields(proofs, pack([each.certificate for each in by.authors.values()]))
+        fields = Fields(proofs, pack([each.certificate for each in by.notary.authors.values()]))
     stamp = stamp_of(world, sender, rounds)
     world.shells[receiver].received(f"n{sender}", encode_data(stamp, values, fields))
 
@@ -143,7 +141,10 @@ def test_whatever_is_changed_in_a_signed_message_it_is_refused(
     world = fleet(certificates)
     by = notary_of(world, LIAR)
     said = np.array(row(number(world, LIAR), 3.0, 2.0))
-    proof, papers = by.sign(said.tobytes()), [each.certificate for each in by.authors.values()]
+    proof, papers = (
+        by.sign(said.tobytes()),
+        [each.certificate for each in by.notary.authors.values()],
+    )
     if spoil == "entry":
         said[4] += 1.0
     elif spoil == "signature":
@@ -378,3 +379,16 @@ def test_another_authority_changes_nothing(certificates: Path, tmp_path: Path) -
     for agent in world.graph:
         np.testing.assert_allclose(world.totals(agent), world.acknowledged)
     assert not world.node(3).refusals
+
+
+def test_a_message_without_a_header_is_refused_while_a_former_start_is_acknowledged(
+    certificates: Path,
+) -> None:
+    world = fleet(certificates)
+    settle(world)
+    peer, refused = world.session(VICTIM).peers[LIAR], world.node(VICTIM).refusals["impossible"]
+    peer.former = 7
+    stamp = stamp_of(world, LIAR, peer.heard_round + 1)
+    world.shells[VICTIM].received(f"n{LIAR}", encode_data(stamp, np.zeros(1)))
+    assert world.node(VICTIM).refusals["impossible"] == refused + 1
+    assert peer.met

@@ -20,8 +20,14 @@ from coopbandits.fleet.config.bandits import MAX_ARMS, Arm
 from coopbandits.fleet.identity.certs import issue
 from coopbandits.fleet.identity.notary import PROOF, pack
 from coopbandits.fleet.process.assemble import make_notary
-from coopbandits.fleet.protocol.arms import ArmNotary, signed_form
-from coopbandits.fleet.protocol.entries import EntryExchange
+from coopbandits.fleet.protocol.entries import (
+    BURST,
+    EntryExchange,
+    EntrySigner,
+    ForgedError,
+    Proven,
+    signed_form,
+)
 from coopbandits.fleet.protocol.frames import (
     Fields,
     Greeting,
@@ -29,9 +35,8 @@ from coopbandits.fleet.protocol.frames import (
     encode_data,
     encode_greeting,
 )
-from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.protocol.proofs import BURST, ForgedError, Proven
-from coopbandits.fleet.protocol.sessions import Session
+from coopbandits.fleet.protocol.gossip import Session
+from coopbandits.fleet.protocol.peers import SessionPeer
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.purging import PURGED, signed_columns
 from tests.torture.world import World
@@ -80,7 +85,7 @@ def shop(certificates: Path, **button: object) -> Many:
 
 
 def entries(world: Many, agent: int) -> EntryExchange:
-    found = world.session(agent).gossip.entries
+    found = world.session(agent).entries
     assert found is not None
     return found
 
@@ -106,7 +111,7 @@ def send_back(world: Many, change: Change) -> None:
     entry, left = change(here, np.frombuffer(known.entry).copy())
     round_ = there.peers[LIAR].heard_round + 1
     here.replica.rounds += 2  # so that its next message is newer
-    notary = entries(world, LIAR).notary
+    notary = entries(world, LIAR).signer.notary
     fields = Fields(
         known.proof[:PROOF],
         pack([each.certificate for each in notary.authors.values()]),
@@ -167,7 +172,7 @@ def test_a_proof_holds_for_one_bandit(certificates: Path) -> None:
     world = Many(nx.path_graph(2), certificates=certificates, declared=declared)
     notary, entry = make_notary(world.config(0)), np.array(row(1.0, 3.0)).tobytes()
     one, two = (
-        ArmNotary(notary, signed_form(world.node(0).bandits.replicas[each.number], each.number))
+        EntrySigner(notary, signed_form(world.node(0).bandits.replicas[each.number], each.number))
         for each in declared.values()
     )
     proof = one.sign(entry)
@@ -247,7 +252,9 @@ def test_an_author_cannot_tell_of_sites_what_cannot_be(strange: float, certifica
 # More entries than agents, and more certificates
 
 
-def test_more_entries_than_fit_into_a_message_are_told_in_turn(certificates: Path) -> None:
+def test_more_entries_than_fit_into_a_message_are_told_in_turn(
+    certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An author may have many numbers; after it has gone, others still tell each other all."""
     declared = only(name="test", max_pulls_per_second=10.0, max_agents=4)
     world = World(declared, nx.path_graph(4), certificates=certificates)
@@ -261,15 +268,15 @@ def test_more_entries_than_fit_into_a_message_are_told_in_turn(certificates: Pat
     world.crash(3)
     world.disks[3] = MemoryDisk()
     world.restart(3)
-    sizes = []
-    gossip = world.session(2).gossip
-    say = gossip.say
+    sizes, sender = [], exchange(world, 2)
+    usual = sender.outgoing
 
-    def weigh(peer: Peer, round_: int, values: Vector | None, fields: Fields | None) -> None:
-        sizes.append(0 if values is None else values.size)
-        say(peer, round_, values, fields)
+    def weighed(peer: SessionPeer, values: Vector) -> tuple[Vector, Fields | None]:
+        found = usual(peer, values)
+        sizes.append(found[0].size)
+        return found
 
-    gossip.say = weigh
+    monkeypatch.setattr(sender, "outgoing", weighed)
     for _ in range(60):
         world.step()
     assert machine(world, 3).held().items() >= machine(world, 2).held().items()
@@ -296,7 +303,7 @@ def test_certificates_of_before_make_room_for_renewed_ones(
     for agent in world.graph:
         assert world.totals(agent)[2:].sum() == world.acknowledged[2:].sum() == 16
         assert not world.node(agent).refusals
-        assert len(exchange(world, agent).notary.authors) <= 2 * declared.cluster.most_agents
+        assert len(exchange(world, agent).signer.notary.authors) <= 2 * declared.cluster.most_agents
 
 
 def test_what_a_dead_agent_told_is_proven_however_often_others_renew(
@@ -316,9 +323,7 @@ def test_what_a_dead_agent_told_is_proven_however_often_others_renew(
         for _ in range(20):
             world.step()
     latest = make_notary(world.config(0)).fingerprint
-    notary = exchange(world, 0).notary
-    assert isinstance(notary, ArmNotary)
-    assert notary.notary.fingerprint == latest, "that of the last renewal"
+    assert exchange(world, 0).signer.notary.fingerprint == latest, "that of the last renewal"
     replica = world.replica(2)
     assert len(replica.certificates) <= 2 * len(replica.proofs) + 1
     world.crash(2)
@@ -352,7 +357,7 @@ def test_of_the_same_that_was_signed_the_one_from_which_less_is_left_out_stays(
     columns[:, blue] = 0.0
     proof = true.proof[:PROOF] + msgspec.msgpack.encode(dict(sorted(left.items())))
     told = Proven(hidden.tobytes(), true.version, proof)
-    assert book.notary.holds(told.entry, told.proof)
+    assert book.signer.holds(told.entry, told.proof)
     assert told.outranks(true) != true.outranks(told)
     assert book.replaces(true, told)
     assert not book.replaces(told, true)

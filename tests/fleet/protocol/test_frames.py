@@ -11,7 +11,6 @@ import pytest
 from coopbandits.core.draws import words
 from coopbandits.fleet.overlay.messages import Goodbye
 from coopbandits.fleet.protocol import frames
-from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
     FIELDS_LENGTH,
     HEADER,
@@ -19,6 +18,7 @@ from coopbandits.fleet.protocol.frames import (
     BeatFrame,
     ByeFrame,
     DataFrame,
+    Decoder,
     Fields,
     Frame,
     FrameError,

@@ -105,7 +105,7 @@ def test_an_older_journal_makes_a_new_number_and_what_was_told_stays(
     settle(world)
     everybody_knows(world)
     assert numbers(world) == 5
-    assert caplog.text.count("this memory is older than what was told") == 1
+    assert caplog.text.count("the journal is older than what neighbours hold") == 1
     pull(world, 3, 3)
     settle(world)
     everybody_knows(world)
@@ -332,7 +332,7 @@ def end_a_round_in_vain(world: World, agent: int) -> None:
 def hear_a_pull_of(world: World, one: int, other: int) -> None:
     """Let a pull arrive at a neighbour, whose round has not ended yet."""
     world.pull(one, 7, 1.0)
-    inbox = world.session(other).gossip.inbox  # type: ignore[attr-defined]  # of a flood
+    inbox = world.session(other).inbox  # type: ignore[attr-defined]  # of a flood
     while one not in inbox or inbox[one].size <= HEADER:
         world.now += 0.05
         world.shells[one].tick()

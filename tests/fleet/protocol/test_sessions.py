@@ -8,18 +8,17 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coopbandits.fleet.protocol import sessions
+from coopbandits.fleet.protocol import gossip
 from coopbandits.fleet.protocol.arms import (
     MOST_LISTED,
     MOST_UNNAMED,
-    Order,
-    order_of,
+    PeerArms,
     pack_arms,
     unpack_arms,
 )
-from coopbandits.fleet.protocol.decoder import Decoder
 from coopbandits.fleet.protocol.frames import (
     BanditFrame,
+    Decoder,
     FrameError,
     Greeting,
     Stamp,
@@ -86,7 +85,7 @@ def test_arms_made_up_are_taken_up_to_a_bound_and_declared_ones_in_any_case() ->
     greet(fleet, [*known, 777_777])
     assert not node.refusals, "nobody is refused for the arms that it lists"
     assert len(replica.arms) == 2 + MOST_LISTED
-    assert node.sessions.sessions[both()["button"].number].peers[node.peers["n1"].number].met
+    assert node.sessions.by_number[both()["button"].number].peers[node.peers["n1"].number].met
     fleet.take(0, both(arms=["red", "green", "blue"]))
     assert len(replica.arms) == 3 + MOST_LISTED
     assert {fleet.play(0, "button", 0.5) for _ in range(40)} == {"red", "green", "blue"}
@@ -102,11 +101,11 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     fleet, node = two()
     made: list[int] = []
 
-    def counted(*given: Any) -> Order:
+    def counted(*given: Any) -> PeerArms:
         made.append(1)
-        return order_of(*given)
+        return PeerArms(*given)
 
-    monkeypatch.setattr(sessions, "order_of", counted)
+    monkeypatch.setattr(gossip, "PeerArms", counted)
     fleet.now += 2_000_000
     arms = [arm.number for arm in both()["button"].arms][::-1]
     for _ in range(100):
@@ -125,7 +124,7 @@ def test_few_greetings_are_worked_on_and_the_last_of_many_is_not_lost(
     greet(fleet, arms, memory=101)
     fleet.now += 2_000_000
     fleet.shells[0].tick()
-    peer = node.sessions.sessions[number].peers[node.peers["n1"].number]
+    peer = node.sessions.by_number[number].peers[node.peers["n1"].number]
     assert peer.memory == 101
     assert len(made) == MOST_GREETINGS + 1
     for memory in range(20):
@@ -149,7 +148,7 @@ def test_arms_without_pulls_give_their_places_to_others_and_that_is_replayed(pol
     known = replica.declared
     made_up = dict.fromkeys(range(MOST_UNNAMED - 1), "")
     replica.declare(Declared(known.name, known.shared, made_up))
-    node.sessions.take(session.bandit for session in node.sessions.sessions.values())
+    node.sessions.take(session.bandit for session in node.sessions.by_number.values())
     fleet.steps(40)
     fleet.now += round(2e6 * PLACE_SECONDS)
     while not fleet.counts["button", "blue"]:

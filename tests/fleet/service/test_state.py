@@ -10,8 +10,8 @@ import pytest
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig, TlsFiles
-from coopbandits.fleet.process.main import door_for
-from coopbandits.fleet.protocol.frames import NO_DOOR, Door, Hello, Stamp, encode_hello
+from coopbandits.fleet.process.main import endpoint_for
+from coopbandits.fleet.protocol.frames import NO_ENDPOINT, ApiEndpoint, Hello, Stamp, encode_hello
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.page.state import AgentState
 from tests.torture.world import World
@@ -83,7 +83,7 @@ def stamp(world: World) -> Stamp:
     return Stamp(0, world.cluster.epoch, 0, world.node(1).settings.incarnation)
 
 
-def api_of_n1(told: Door = NO_DOOR) -> str | None:
+def api_of_n1(told: ApiEndpoint = NO_ENDPOINT) -> str | None:
     world = path_world()
     world.step()
     relinked(world)
@@ -96,8 +96,8 @@ def api_of_n1(told: Door = NO_DOOR) -> str | None:
 
 def test_a_neighbour_tells_its_port_and_never_its_host() -> None:
     assert api_of_n1() is None  # as agents of earlier versions say nothing
-    assert api_of_n1(Door(8401)) == "http://127.0.0.1:8401"
-    assert api_of_n1(Door(8401, api_secure=True)) == "https://127.0.0.1:8401"
+    assert api_of_n1(ApiEndpoint(8401)) == "http://127.0.0.1:8401"
+    assert api_of_n1(ApiEndpoint(8401, api_secure=True)) == "https://127.0.0.1:8401"
 
 
 @pytest.mark.parametrize("port", [-1, 65536, 2**63, "80", "evil.example:80", None, [8400]])
@@ -111,17 +111,17 @@ def test_a_port_that_is_none_is_refused_as_no_greeting(port: object) -> None:
     frame = good[:8] + len(body).to_bytes(4, "little") + good[12:40] + body
     world.shells[0].received("n1", frame)
     assert not world.node(0).peers["n1"].met
-    assert world.node(0).peers["n1"].door == NO_DOOR
+    assert world.node(0).peers["n1"].endpoint == NO_ENDPOINT
 
 
 def test_an_agent_greets_with_its_own_port() -> None:
     world = path_world()
-    world.node(0).door_of = lambda _: Door(8400, api_secure=True)
+    world.node(0).endpoint_of = lambda _: ApiEndpoint(8400, api_secure=True)
     world.step()
     relinked(world)
     world.step()
-    assert world.node(1).peers["n0"].door == Door(8400, api_secure=True)
-    assert world.node(2).peers["n1"].door == NO_DOOR
+    assert world.node(1).peers["n0"].endpoint == ApiEndpoint(8400, api_secure=True)
+    assert world.node(2).peers["n1"].endpoint == NO_ENDPOINT
 
 
 NEAR, FAR = Address("127.0.0.1", 7400), Address("10.0.0.2", 7400)
@@ -142,7 +142,7 @@ def test_neighbours_are_told_of_an_api_that_they_can_reach(
     config = NodeConfig(BANDIT.cluster, "n0", Path("unused"), {"near": NEAR, "far": FAR}, api=api)
     files = TlsFiles(Path("a"), Path("b"), Path("c"))
     for name, place in config.neighbors.items():
-        secure = door_for(replace(config, api_tls=files), place)
-        assert door_for(config, place) == (Door(8400) if name in told else NO_DOOR)
-        assert secure == (Door(8400, api_secure=True) if name in told else NO_DOOR)
-    assert door_for(config, None) == NO_DOOR
+        secure = endpoint_for(replace(config, api_tls=files), place)
+        assert endpoint_for(config, place) == (ApiEndpoint(8400) if name in told else NO_ENDPOINT)
+        assert secure == (ApiEndpoint(8400, api_secure=True) if name in told else NO_ENDPOINT)
+    assert endpoint_for(config, None) == NO_ENDPOINT

@@ -20,8 +20,7 @@ from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.replica import Replica
-from coopbandits.fleet.transport import LinkEvents, Transport
-from coopbandits.fleet.transport.actions import ITSELF
+from coopbandits.fleet.transport import ITSELF, LinkEvents, Transport
 from tests.torture.notary import virtual_notary
 from tests.torture.overlay.world import CALL_BYTES, RECORD_BYTES
 from tests.torture.words import words_of

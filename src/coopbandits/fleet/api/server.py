@@ -25,7 +25,7 @@ from coopbandits.fleet.api.messages import Answer
 from coopbandits.fleet.api.protocol import Connection
 from coopbandits.fleet.api.site import Callers, Site
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.sparing import SparingLog
+from coopbandits.fleet.ratelimit import RateLimitedLog
 from coopbandits.fleet.transport.sockets import Listener
 
 if TYPE_CHECKING:
@@ -160,8 +160,8 @@ class Connections:
         self.date = formatdate(usegmt=True).encode()
         self._open: dict[Connection, asyncio.Task[Any]] = {}
         self._left = asyncio.Event()
-        self._refusals = SparingLog(log, "refused requests")
-        self._cuts = SparingLog(log, "cut connections")
+        self._refusals = RateLimitedLog(log, "refused requests")
+        self._cuts = RateLimitedLog(log, "cut connections")
 
     def __len__(self) -> int:
         return len(self._open)

@@ -9,7 +9,6 @@ it was signed stays valid. To stop trusting an author, revoke it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -197,11 +196,6 @@ class Notary:
         found = self.authors.get(proof[:FINGERPRINT])
         return found.name if found else None
 
-    def signed(self, entry: bytes, proof: bytes) -> bytes | None:
-        """Return the part of an entry that its author signs: all of it."""
-        del proof
-        return entry
-
     def holds(self, entry: bytes, proof: bytes) -> bool:
         """Return whether a proof is valid for an entry; its certificate must be known."""
         if len(proof) != PROOF:  # with leading zeros, one signature would have many proofs
@@ -233,27 +227,6 @@ class ThrowawayNotary(Notary):
 
     def _versions(self) -> list[tuple[int, int, int] | None]:
         return []  # there are no files to read again
-
-
-class Signing(NamedTuple):
-    """The signing settings of one agent.
-
-    Attributes
-    ----------
-    author : int
-        The agent's own number.
-    number_of : callable
-        Returns the number of any agent by its name.
-    notary : Notary or None
-        Signs and verifies; None if messages have no authors.
-    interval : float
-        Seconds between two signatures, at least.
-    """
-
-    author: int
-    number_of: Callable[[str], int]
-    notary: Notary | None
-    interval: float
 
 
 def pack(certificates: list[bytes]) -> bytes:

@@ -1,36 +1,36 @@
 """HyParView: few neighbours, whose links both ends have, and more who could take their place.
 
 After J. Leitão, J. Pereira, L. Rodrigues, *HyParView: a membership protocol for reliable
-gossip-based broadcast*, DSN 2007. A state machine: it is told what happened, and what it wants done
-about it gathers in a list. Time is the number of calls to `tick`, about one a second.
+gossip-based broadcast*, DSN 2007. A state machine: events are method calls, and actions gather in a
+list. Time is the number of calls to `tick`, about one a second.
 
 *Differs from the paper:*
 
 - A link is a connection, so both ends have it or neither has; the paper's views can disagree.
 - Agents with fewer than `degree` neighbours look for more, not only after a failure, and take in
-  one more than that; so there is room for whoever looks.
+  one more than that; so there is room for agents that look.
 - Where there is no room, chance does not decide who stays. Any two ids have a *bond*, a hash of
   both that nobody can choose, and the neighbour with the weakest gives way to a caller with a
-  stronger one. Agents call those with whom their bond is strong, and tell each other of such. So
+  stronger one. Agents call those with whom their bond is strong, and pass such contacts on. So
   links settle, as in X-BOT (Leitão et al., SRDS 2009) with costs that are random, and contacts
   spread as in T-Man (Jelasity, Babaoglu, ESOA 2005). The network stays a random one, and a liar
   keeps no place by calling more often than others.
-- Whoever needs a place (`JOIN`, `AGAIN`) gets one for guests, of which there is one more, and keeps
-  it for `MERCY` ticks. In the paper it gets another's place.
-- A refusal names others to try, and at the end of a newcomer's walk nobody gives up a neighbour.
+- An agent that needs a place (`JOIN`, `AGAIN`) gets the one for guests, and keeps it for `MERCY`
+  ticks. In the paper it gets another's place.
+- A refusal names others to try, and at the end of a newcomer's walk no neighbour is given up.
 - The answer to a shuffle goes back the way that the shuffle came, not over a new connection.
-- Whoever had proved who it is and could not be reached is remembered and called again, ever more
+- An agent that had proved its id and cannot be reached is remembered and called again, ever more
   rarely: the paper forgets them, and a network that was cut in two would stay so.
-- Whom walks name is called now and then only, and no other call waits for that one: anybody may
-  begin a walk, and name an address where nobody answers.
-- Contacts are drawn by who told of them (see `PassiveView`).
+- Agents that walks name are called now and then only, and no other call waits for that one: any
+  member may begin a walk, and name an address that does not answer.
+- Contacts are drawn by their source (see `PassiveView`).
 
 The *passive view* has agents that are no neighbours, of which some were heard and any may be gone.
-An id has one place. The first address told for it stays until it was tried, or the agent itself,
-which has proved its name, tells another; so nobody can redirect others by telling a different one.
-Who told of an id is remembered: contacts are drawn by choosing first among those who told, then
-among what they told, and where there are too many, the one who told most loses that with the
-weakest bond. So nobody counts for more by telling more.
+An id has one place. The first address heard for it stays until it was tried, or the agent itself,
+which has proved its name, names another; so no member can redirect others by naming a different
+one. The source of an id is remembered: contacts are drawn by choosing first among the sources, then
+among what each has named, and where there are too many, the source of most loses that with the
+weakest bond. So no source counts for more by naming more.
 """
 
 from __future__ import annotations
@@ -54,49 +54,49 @@ from coopbandits.fleet.overlay.messages import (
 )
 
 PASSIVE_WALK = 3
-"""A newcomer is remembered by the agent at which its walk has so many steps left."""
+"""A newcomer is remembered by the agent at which its walk has this many steps left."""
 
 PASSIVE_SIZE = 30
 LOST_SIZE = 30
 
 SHUFFLE_TICKS = 10
-"""An agent shuffles once in so many ticks."""
+"""Ticks between two shuffles of an agent."""
 
 LISTEN_TICKS = 20
-"""What one neighbour brings in shuffles is taken in once in so many ticks; honest ones need 50."""
+"""Ticks between two shuffles of one neighbour whose contacts are kept; honest ones need 50."""
 
 WELCOME_TICKS = 10
-"""Of those whom one neighbour's walks name, one is called in so many ticks."""
+"""Ticks between two calls of agents that one neighbour's walks name."""
 
 SAME_ADDRESS_TICKS = 60
-"""Walks have one address called at most once in so many ticks, whatever the names are."""
+"""Ticks between two calls of one address that walks name, whatever the ids are."""
 
 DRAWS = 3
-"""Of so many contacts that chance has picked, the one with the strongest bond is called."""
+"""Contacts drawn at random, of which the one with the strongest bond is called."""
 
 FROM_ACTIVE, FROM_PASSIVE = 3, 4
-"""How many neighbours and how many others are told of in a shuffle, besides oneself."""
+"""Neighbours and other contacts in a shuffle, besides the agent itself."""
 
 MERCY = 5
-"""A guest keeps its place for so many ticks."""
+"""Ticks for which a guest keeps its place."""
 
 IMPROVE_TICKS = 10
-"""An agent calls somebody with a stronger bond than its weakest at most once in so many ticks."""
+"""Ticks between two calls of agents with a stronger bond than the weakest neighbour's."""
 
 SEED_TURNS = 20
-"""One in so many of these calls goes to a seed, so that liars are not all that an agent hears."""
+"""One in this many of these calls goes to a seed, so that an agent hears not only liars."""
 
 DECLINED_TICKS = 300
-"""Whoever had no room is not called for a stronger bond for so many ticks."""
+"""Ticks for which an agent without room is not called for a stronger bond."""
 
 MOST_HEARD = 8
-"""So many messages of one neighbour are read per tick; an honest one sends less than one."""
+"""Messages of one neighbour that are read per tick; an honest one sends less than one."""
 
 MOST_ROUTES = 64
 """Shuffles that were passed on and may be answered."""
 
 FIRST_RECALL, LAST_RECALL = 4, 128
-"""Ticks until somebody who was lost is called again, at first and at last."""
+"""Ticks until a lost agent is called again, at first and at last."""
 
 LAST_PAUSE, LAST_PAUSE_IN_NEED = 12, 6
 """Ticks between two attempts to find a neighbour, at last; the smaller one with half or fewer."""
@@ -125,17 +125,17 @@ class HyParView:
     active : dict of str to str
         The neighbours' addresses.
     guest : str
-        The neighbour in the place for guests; "" for nobody.
+        The neighbour in the place for guests; "" for none.
     passive : PassiveView
         Others, of which some were heard.
     lost : dict of str to str
-        Addresses of those who had proved who they are, and could not be reached; oldest first.
+        Addresses of agents that had proved their ids and cannot be reached; oldest first.
     calling : dict of str to Call
         Calls whose outcome is not known yet.
     seeds : list of str
         Addresses at which there may be members; they are never forgotten.
     actions : list of Action
-        What is to be done; whoever does it empties the list.
+        What is to be done; the caller empties the list.
     """
 
     def __init__(self, name: str, degree: int, chance: Chance) -> None:
@@ -193,11 +193,11 @@ class HyParView:
 
     @property
     def _sought(self) -> int:
-        """How many calls are under way that nobody else has brought about."""
+        """How many calls are under way that no other agent has caused."""
         return sum(not call.welcome for call in self.calling.values())
 
     def _candidate(self) -> tuple[str, str] | None:
-        """Return a name and an address to call; now and then, or where there is none, a seed's."""
+        """Return a name and an address to call; now and then, or if there is none, a seed's."""
         if self.chance.below(self.degree + 1) and (drawn := self._draw()):
             return drawn.name, drawn.address
         if seeds := self._distant_seeds():
@@ -210,7 +210,7 @@ class HyParView:
         return [each for each in self.seeds if each not in near]
 
     def _draw(self) -> Contact | None:
-        """Return the strongest bond among a few contacts that chance has picked."""
+        """Return the strongest bond among a few random contacts."""
         drawn = [each for _ in range(DRAWS) if (each := self.passive.draw(self.calling))]
         return max(drawn, key=lambda each: self._bond(each.name), default=None)
 
@@ -276,7 +276,7 @@ class HyParView:
     # Calls
 
     def asked(self, contact: Contact, ask: Ask) -> Refused | None:
-        """Take in whoever has called, whose name is proved, or return a refusal."""
+        """Make a caller, whose name is proved, a neighbour, or return a refusal."""
         self.lost.pop(contact.name, None)
         if self._settled + self._sought <= self.degree or self._is_stronger(contact.name):
             self._link(contact)
@@ -306,13 +306,13 @@ class HyParView:
                 self.actions.append(Send(name, ForwardJoin(contact, WALK)))
 
     def accepted(self, call: Call, name: str) -> None:
-        """Note that whoever was called is a neighbour now."""
+        """Note that the agent called is a neighbour now."""
         self.calling.pop(call.key, None)
         self._link(Contact(name, call.address))
         self._pause = 1
 
     def refused(self, call: Call, name: str, contacts: Iterable[Contact]) -> None:
-        """Note that whoever was called has no room, and named others."""
+        """Note that the agent called has no room, and named others."""
         self.calling.pop(call.key, None)
         self.lost.pop(name, None)
         self._declined[name] = self.time
@@ -321,7 +321,7 @@ class HyParView:
         self._wait(call)
 
     def failed(self, call: Call) -> None:
-        """Note that nobody, or somebody else, answered a call."""
+        """Note that a call was not answered, or by another agent."""
         self.calling.pop(call.key, None)
         if self.passive.address_of(call.name) == call.address:  # unless it has called meanwhile
             if self.passive.is_proved(call.name):
@@ -335,7 +335,7 @@ class HyParView:
         self._own_addresses.add(call.address)
 
     def _wait(self, call: Call) -> None:
-        """Look for neighbours again after a pause that grows, unless others wanted the call."""
+        """Look for neighbours again after a pause that grows, unless others caused the call."""
         if call.welcome:
             return
         few = 2 * len(self.active) <= self.degree
@@ -387,7 +387,7 @@ class HyParView:
     # Messages
 
     def heard(self, peer: str, message: Message) -> None:
-        """Handle what a neighbour says, as long as it does not say too much in one tick."""
+        """Handle a neighbour's message, unless it sends too many in one tick."""
         if peer not in self.active:
             return
         if isinstance(message, Goodbye):
@@ -424,7 +424,7 @@ class HyParView:
         self.actions.append(Send(onward, ForwardJoin(contact, steps - 1)))
 
     def _may_welcome(self, peer: str, address: str) -> bool:
-        """Return whether there is room for a newcomer, and nobody else is being welcomed."""
+        """Return whether there is room for a newcomer, and no other is being welcomed."""
         return (
             self._settled + len(self.calling) <= self.degree
             and self._sought == len(self.calling)
@@ -438,7 +438,7 @@ class HyParView:
 
     def _on_shuffle(self, peer: str, message: Shuffle) -> None:
         nonce, steps, contacts = message.nonce, message.steps, message.contacts
-        if steps == WALK:  # who began it need not know its own address: its neighbours do
+        if steps == WALK:  # its author need not know its own address: its neighbours do
             contacts = [Contact(peer, self.active[peer]), *contacts][:MOST_CONTACTS]
         onward = self._other_than(peer)
         if steps <= 1 or onward is None:
@@ -456,7 +456,7 @@ class HyParView:
         self.actions.append(Send(onward, Shuffle(nonce, steps - 1, contacts)))
 
     def _fitting(self, name: str) -> list[Contact]:
-        """Return contacts for somebody: half by the strength of their bonds with it."""
+        """Return contacts for an agent: half of them by the strength of their bonds with it."""
         known = {each.name: each for each in self.passive.sample(PASSIVE_SIZE)}
         known |= {each: Contact(each, self.active[each]) for each in self.active}
         known.pop(name, None)
@@ -514,7 +514,7 @@ class Chance:
 
 
 class Call(NamedTuple):
-    """A wish to call somebody: by name, or whoever answers at an address.
+    """Call an agent: by name, or whichever answers at an address.
 
     Others can bring about a `welcome`, the call at the end of a newcomer's walk.
     """
@@ -531,14 +531,14 @@ class Call(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A wish to tell a neighbour something."""
+    """Send a neighbour a message."""
 
     peer: str
     message: Message
 
 
 class Close(NamedTuple):
-    """A wish to close a link, after what was sent over it."""
+    """Close a link, after what was sent over it."""
 
     peer: str
 
@@ -547,14 +547,14 @@ Action = Call | Send | Close
 
 
 class Hearsay(NamedTuple):
-    """Where an agent may be, and who said so."""
+    """Where an agent may be, and the agent that said so."""
 
     address: str
-    teller: str
+    source: str
 
 
 class PassiveView:
-    """What one agent knows of others that are not its neighbours.
+    """Agents that are not neighbours, by source: see the top of this file.
 
     Parameters
     ----------
@@ -577,66 +577,64 @@ class PassiveView:
     ) -> None:
         self.size, self.bond, self.is_known, self.chance = size, bond, is_known, chance
         self.entries: dict[str, Hearsay] = {}
-        self._told: dict[str, dict[str, int]] = {}  # bonds with those told of, by who told
+        self._by_source: dict[str, dict[str, int]] = {}  # bonds with contacts
 
     def __len__(self) -> int:
-        """Return how many are remembered."""
         return len(self.entries)
 
     def __contains__(self, name: str) -> bool:
-        """Return whether an agent is remembered."""
         return name in self.entries
 
-    def add(self, contacts: Iterable[Contact], teller: str) -> None:
+    def add(self, contacts: Iterable[Contact], source: str) -> None:
         """Remember contacts, and forget others where there is no room."""
         for name, address in ((each.name, each.address) for each in contacts):
-            if name == teller:
-                self.forget(name)  # it knows better than whoever told of it
+            if name == source:
+                self.forget(name)  # it knows better than others
             if name not in self.entries and not self.is_known(name):
-                self.entries[name] = Hearsay(address, teller)
-                self._told.setdefault(teller, {})[name] = self.bond(name)
+                self.entries[name] = Hearsay(address, source)
+                self._by_source.setdefault(source, {})[name] = self.bond(name)
                 if len(self.entries) > self.size:
                     self.forget(self._dispensable())
 
     def _dispensable(self) -> str:
-        most = max(map(len, self._told.values()))
-        told = self.chance.choice([each for each in self._told.values() if len(each) == most])
-        return min(told, key=told.__getitem__)
+        most = max(map(len, self._by_source.values()))
+        largest = [each for each in self._by_source.values() if len(each) == most]
+        contacts = self.chance.choice(largest)
+        return min(contacts, key=contacts.__getitem__)
 
     def forget(self, name: str) -> None:
-        """Remember an agent no longer."""
         entry = self.entries.pop(name, None)
         if entry is not None:
-            told = self._told[entry.teller]
-            del told[name]
-            if not told:
-                del self._told[entry.teller]
+            contacts = self._by_source[entry.source]
+            del contacts[name]
+            if not contacts:
+                del self._by_source[entry.source]
 
     def address_of(self, name: str) -> str | None:
-        """Return where an agent may be; None for whoever is not remembered."""
+        """Return where an agent may be; None if it is not remembered."""
         entry = self.entries.get(name)
         return None if entry is None else entry.address
 
     def is_proved(self, name: str) -> bool:
-        """Return whether an agent that is remembered has itself shown that it exists."""
-        return self.entries[name].teller == name
+        """Return whether a remembered agent has itself shown that it exists."""
+        return self.entries[name].source == name
 
     def draw(self, but: Collection[str] = ()) -> Contact | None:
         """Return a random contact; None if there is none."""
-        told = self._of_some_teller(but)
-        return self._contact(self.chance.choice(list(told))) if told else None
+        contacts = self._of_some_source(but)
+        return self._contact(self.chance.choice(list(contacts))) if contacts else None
 
     def strongest(self, but: Collection[str] = ()) -> Contact | None:
-        """Return the strongest bond among what some random teller told; None if there is none."""
-        told = self._of_some_teller(but)
-        return self._contact(max(told, key=told.__getitem__)) if told else None
+        """Return the strongest bond among the contacts of a random source, or None."""
+        contacts = self._of_some_source(but)
+        return self._contact(max(contacts, key=contacts.__getitem__)) if contacts else None
 
-    def _of_some_teller(self, but: Collection[str]) -> dict[str, int]:
-        by_teller = list(self._told.values())
+    def _of_some_source(self, but: Collection[str]) -> dict[str, int]:
+        found = list(self._by_source.values())
         if but:
-            left = ({name: told[name] for name in told if name not in but} for told in by_teller)
-            by_teller = [told for told in left if told]
-        return self.chance.choice(by_teller) if by_teller else {}
+            left = ({name: each[name] for name in each if name not in but} for each in found)
+            found = [each for each in left if each]
+        return self.chance.choice(found) if found else {}
 
     def _contact(self, name: str) -> Contact:
         return Contact(name, self.entries[name].address)

@@ -1,8 +1,8 @@
 """Drives the views of one agent over its real links: calls, greetings, seeds, goodbyes.
 
-Who somebody is comes from its certificate, by way of the transport. Where somebody is comes from
-the connection: the address at which it answered, or that from which it called, with the port that
-it names. What others tell of it is a hint where to call.
+An agent's id comes from its certificate, by way of the transport. Its address comes from the
+connection: the one at which it answered, or from which it called, with the port that it names. What
+others say of it is a hint where to call.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.overlay.hyparview import Call, Close, HyParView, Send
 from coopbandits.fleet.overlay.messages import Ask, Contact, Goodbye, Message, Refused
-from coopbandits.fleet.transport.actions import ITSELF, Arrival, DialAgent, LookUpSeeds
+from coopbandits.fleet.transport import ITSELF, Arrival, DialAgent, LookUpSeeds
 
 LOOK_UP_TICKS = 60
-"""Names of seeds are looked up once in so many ticks, and more often without neighbours."""
+"""Ticks between two lookups of the names of seeds; fewer without neighbours."""
 
 LOOK_UP_TICKS_ALONE = 5
 
 MOST_SEEDS = 64
-"""So many of the addresses found are used."""
+"""Most addresses of seeds that are used."""
 
 FREE_VISITS = 3
-"""A caller is taken in so many times without a pause, as one that is restarted some times."""
+"""How often a caller is admitted without a pause, such as one that is restarted a few times."""
 
 FIRST_PAUSE, LAST_PAUSE = 2, 64
-"""Ticks until it is taken in again after that, at first and at last; doubled each time."""
+"""Ticks until it is admitted again after that, at first and at last; doubled each time."""
 
 FORGET_TICKS = 120
-"""A caller that was not taken in for so many ticks has no pause."""
+"""A caller that was not admitted for this many ticks has no pause."""
 
 log = logging.getLogger(__name__)
 
 
 class Host(Protocol):
-    """What members ask of the node that they belong to."""
+    """What `Members` needs of its node."""
 
-    def tell_members(self, name: str, message: Message) -> None:
-        """Send somebody a message about members."""
+    def send_members(self, name: str, message: Message) -> None:
+        """Send an agent a message about members."""
 
     def part_from(self, name: str, reason: str) -> None:
         """Close the link to a neighbour, after what was sent over it."""
@@ -51,7 +51,7 @@ class Host(Protocol):
 
 
 class Visit(NamedTuple):
-    """How often a caller was taken in, when it was last, and how long it waits after that."""
+    """How often a caller was admitted, when it was last, and how long it waits after that."""
 
     times: int
     time: int
@@ -59,7 +59,7 @@ class Visit(NamedTuple):
 
 
 class Visits:
-    """Who was taken in lately: every bandit has to go on with other neighbours each time."""
+    """Callers admitted lately: each time, every bandit has to continue with other neighbours."""
 
     def __init__(self) -> None:
         self._last: dict[str, Visit] = {}
@@ -70,7 +70,6 @@ class Visits:
         return last is not None and time < last.time + last.pause
 
     def count(self, name: str, time: int) -> None:
-        """Note that a caller was taken in."""
         last = self._last.get(name) or Visit(0, time, 0)
         pause = 0
         if last.times + 1 >= FREE_VISITS:
@@ -78,7 +77,6 @@ class Visits:
         self._last[name] = Visit(last.times + 1, time, pause)
 
     def forget(self, time: int) -> None:
-        """Forget those who were not taken in for long."""
         for name in [name for name, last in self._last.items() if time >= last.time + FORGET_TICKS]:
             del self._last[name]
 
@@ -126,7 +124,7 @@ class Members:
         self._carry_out()
 
     def found(self, places: list[Address]) -> None:
-        """Take note of where seeds are; a name server that fails changes nothing."""
+        """Note the addresses of seeds; a name server that fails changes nothing."""
         if places:
             chosen = self.view.chance.sample(places, MOST_SEEDS)
             first = not self.view.seeds
@@ -148,7 +146,7 @@ class Members:
                     self._call(action)
                 case Send(name, message):
                     if name in self._linked:
-                        self.host.tell_members(name, message)
+                        self.host.send_members(name, message)
                 case Close(name):
                     self.host.part_from(name, "the neighbours have changed")
 
@@ -157,14 +155,14 @@ class Members:
     def _call(self, call: Call) -> None:
         try:
             address = parse_address(call.address)
-        except InputError:  # somebody made it up
+        except InputError:  # a member made it up
             self.view.failed(call)
             return
         self.host.dial(DialAgent(call.name, address, call))
 
     def call_failed(self, call: object, reason: str) -> None:
-        """Note that nobody answered a call, or not as expected."""
-        assert isinstance(call, Call)  # noqa: S101  others are not made here
+        """Note a call that was not answered as expected."""
+        assert isinstance(call, Call)  # noqa: S101  only these are made here
         log.debug("calling %s at %s: %s", call.name or "a seed", call.address, reason)
         if reason == ITSELF:
             self.view.reached_itself(call)
@@ -173,7 +171,7 @@ class Members:
         self._carry_out()
 
     def link_up(self, name: str, arrival: Arrival) -> None:
-        """Take note of a link, over which nothing was said yet."""
+        """Note a link, over which nothing was sent yet."""
         self._causes[name], self._hosts[name] = arrival
 
     def has_called(self, name: str) -> bool:
@@ -181,12 +179,12 @@ class Members:
         return self._causes[name] is not None
 
     def greeting(self, name: str) -> dict[str, str]:
-        """Return what HELLO says besides: to whom was called why, and to all where to call back."""
+        """Return what HELLO says besides: why the agent has called, and where to call back."""
         call = self._causes[name]
         return {"ask": call.ask.value if isinstance(call, Call) else "", "place": self.place()}
 
     def greeted(self, name: str, ask: str, place: str) -> Refused | None:
-        """Make whoever says HELLO a neighbour, or return a refusal."""
+        """Make an agent that says HELLO a neighbour, or return a refusal."""
         call = self._causes[name]
         refusal = None
         if isinstance(call, Call):
@@ -199,7 +197,7 @@ class Members:
         return refusal
 
     def _asked(self, contact: Contact, ask: Ask) -> Refused | None:
-        """Take in a caller, unless it comes and goes all the time; or return a refusal."""
+        """Admit a caller, unless it comes and goes all the time; or return a refusal."""
         if self._visits.is_early(contact.name, self.view.time):
             return Refused([])
         refusal = self.view.asked(contact, ask)
@@ -213,7 +211,7 @@ class Members:
         return str(parse_address(told))
 
     def declined(self, name: str, contacts: Iterable[Contact]) -> None:
-        """Handle the answer of somebody who has no room."""
+        """Handle the answer of an agent that has no room."""
         call = self._causes[name]
         if isinstance(call, Call) and call.key in self.view.calling:
             self.view.refused(call, name, contacts)
@@ -222,14 +220,14 @@ class Members:
     # Links
 
     def heard(self, name: str, message: Message) -> None:
-        """Handle what a neighbour tells of members."""
+        """Handle a neighbour's message about members."""
         if isinstance(message, Goodbye) and message.leaving:
             self.host.part_from(name, "it is leaving")
         self.view.heard(name, message)
         self._carry_out()
 
     def link_down(self, name: str) -> None:
-        """Take note of a link that is down; one that never was a neighbour's is a failed call."""
+        """Note that a link is down; one that never was a neighbour's is a failed call."""
         call = self._causes.pop(name)
         del self._hosts[name]
         if name in self._linked:

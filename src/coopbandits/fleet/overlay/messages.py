@@ -1,8 +1,8 @@
-"""What agents tell each other of members, and how it reads as bytes.
+"""The messages of the overlay, and their encoding.
 
 Everything here may come from a liar: texts and lists are bounded, and a body that is not exactly
-such a message is refused. An address that somebody tells is a hint where to call; who answers there
-is proved by its certificate.
+such a message is rejected. An address in a message is a hint where to call; the certificate of the
+agent that answers proves its id.
 """
 
 from __future__ import annotations
@@ -86,4 +86,4 @@ Message = ForwardJoin | Shuffle | Sample | Refused | Goodbye
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Message).decode
-"""Return the message in some bytes; raises what `UNREADABLE` in `protocol.decoder` lists."""
+"""Return the message in some bytes; raises what `UNREADABLE` in `protocol.frames` lists."""

@@ -12,12 +12,12 @@ from coopbandits.fleet.config import BanditConfig, ClusterConfig, NodeConfig
 from coopbandits.fleet.config.eligibility import missing_methods
 from coopbandits.fleet.config.features import LARGEST
 from coopbandits.fleet.document.store import DocumentStore
-from coopbandits.fleet.identity.notary import Notary, Signing, ThrowawayNotary
+from coopbandits.fleet.identity.notary import Notary, ThrowawayNotary
 from coopbandits.fleet.overlay.hyparview import Chance, HyParView
 from coopbandits.fleet.overlay.members import Members
-from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.protocol.sessions import Terms
-from coopbandits.fleet.protocol.settings import NodeSettings
+from coopbandits.fleet.protocol.entries import Signing
+from coopbandits.fleet.protocol.gossip import Terms
+from coopbandits.fleet.protocol.node import Node, NodeSettings
 from coopbandits.fleet.storage.replica import Replica
 
 SPARE_BYTES = 1 << 16
@@ -86,6 +86,8 @@ def make_terms(
         tick=bandit.tick,
         largest_feature=LARGEST,
     )
+    if notary is None:
+        return Terms(claims, None)
     return Terms(claims, Signing(number(config.id), number, notary, signing_interval(cluster)))
 
 

@@ -36,9 +36,9 @@ from coopbandits.fleet.process.assemble import (
     signs,
 )
 from coopbandits.fleet.process.shell import Shell
-from coopbandits.fleet.protocol.arms import MOST_UNNAMED, ArmNotary, signed_form
+from coopbandits.fleet.protocol.arms import MOST_UNNAMED
+from coopbandits.fleet.protocol.gossip import Terms
 from coopbandits.fleet.protocol.node import Node
-from coopbandits.fleet.protocol.sessions import Terms
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.bandits import Bandits, Declaration
@@ -243,10 +243,7 @@ def make_node(
     """Return the protocol of an opened agent."""
 
     def terms(bandit: BanditConfig, replica: Replica) -> Terms:
-        own = None
-        if signs(replica):
-            own = ArmNotary(notary, signed_form(replica, bandit.number))
-        return make_terms(config, bandit, own, number)
+        return make_terms(config, bandit, notary if signs(replica) else None, number)
 
     documents = DocumentStore(config.cluster.name, config.document.operators, bandits.journal)
     start = bandits.incarnation or int(now)

@@ -93,20 +93,22 @@ class Drain:
         service.draining = True
         waiting = node.bandits.open_tickets
         log.info("draining for at most %g s; open tickets: %d", seconds, waiting)
-        node.chronicle.note("draining", "stops soon, and makes no more choices")
+        node.events.note("draining", "stops soon, and makes no more choices")
         await self._until(lambda: not node.bandits.open_tickets, lambda: self._deadline)
-        await self._until(lambda: node.is_linked() or not node.untold(), lambda: self._deadline)
-        are_told = node.telling()
-        pace = node.ruled  # the document may have slowed it since the start
+        await self._until(
+            lambda: node.is_linked() or not node.undelivered(), lambda: self._deadline
+        )
+        is_delivered = node.delivery_check()
+        pace = node.in_force  # the document may have slowed it since the start
         allowed = HAND_IN_SECONDS + 3.0 / pace.rounds + pace.interval
         deadline = asyncio.get_running_loop().time() + allowed
-        if not await self._until(are_told, lambda: deadline):
+        if not await self._until(is_delivered, lambda: deadline):
             log.warning("stopping although not all neighbours have the last rewards")
-        elif not node.is_linked() and (untold := node.untold()):
+        elif not node.is_linked() and (undelivered := node.undelivered()):
             log.warning(
                 "stopping without a link: up to %d rewards since the start are known to nobody "
                 "else, and stay in the journal alone; start the agent again to hand them in",
-                untold,
+                undelivered,
             )
         left = node.bandits.open_tickets
         log.info("drained; open tickets, which the journal keeps: %d", left)

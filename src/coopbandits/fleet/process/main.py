@@ -25,10 +25,9 @@ from coopbandits.fleet.process.logs import set_up_log
 from coopbandits.fleet.process.notify import READY, STOPPING, ServiceManager
 from coopbandits.fleet.process.reload import Reload
 from coopbandits.fleet.process.runtime import Runtime
-from coopbandits.fleet.protocol.frames import NO_DOOR, Door
+from coopbandits.fleet.protocol.frames import NO_ENDPOINT, ApiEndpoint
 from coopbandits.fleet.storage.disk import FileDisk
-from coopbandits.fleet.transport.open import OpenTransport
-from coopbandits.fleet.transport.tcp import TcpTransport
+from coopbandits.fleet.transport.tcp import OpenTransport, TcpTransport
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -53,7 +52,7 @@ def make_runtime(config: NodeConfig) -> Runtime:
     except BaseException:
         disk.close()
         raise
-    credentials.report = runtime.node.chronicle.note
+    credentials.report = runtime.node.events.note
     return runtime
 
 
@@ -69,12 +68,12 @@ def make_api(config: NodeConfig, runtime: Runtime, drain: Drain | None = None) -
     )
 
 
-def door_for(config: NodeConfig, place: Address | None) -> Door:
+def endpoint_for(config: NodeConfig, place: Address | None) -> ApiEndpoint:
     """Return what a neighbour at a place is told of this agent's API, if it can reach it."""
     api = config.api
     if isinstance(api, Path) or place is None or (api.is_loopback and not place.is_loopback):
-        return NO_DOOR
-    return Door(api.port, config.api_tls is not None)
+        return NO_ENDPOINT
+    return ApiEndpoint(api.port, config.api_tls is not None)
 
 
 def run_agent(config: NodeConfig, reread: Callable[[], NodeConfig] | None = None) -> int:
@@ -109,7 +108,9 @@ async def serve(config: NodeConfig, reread: Callable[[], NodeConfig] | None = No
         loop.add_signal_handler(number, drain.begin)
     api = make_api(config, runtime, drain)
     node = runtime.node
-    node.door_of = lambda name: door_for(config, config.neighbors.get(name) or node.place_of(name))
+    node.endpoint_of = lambda name: endpoint_for(
+        config, config.neighbors.get(name) or node.place_of(name)
+    )
     watchdog = loop.create_task(manager.keep_telling())
     try:
         await runtime.start()

@@ -90,7 +90,7 @@ class Reload:
             self.runtime.service.renew_tokens(tokens)
             sentence = "the configuration was reloaded"
             log.info("%s", sentence)
-        self.runtime.node.chronicle.note("reload", sentence, apart=0.0)
+        self.runtime.node.events.note("reload", sentence, apart=0.0)
         return sentence
 
     def _take(self, found: NodeConfig) -> None:

@@ -20,8 +20,7 @@ from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import Stored, UnavailableError
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.transport import Transport
-from coopbandits.fleet.transport.actions import (
+from coopbandits.fleet.transport import (
     Action,
     Arrival,
     CloseLink,
@@ -29,8 +28,9 @@ from coopbandits.fleet.transport.actions import (
     LookUpSeeds,
     MovePeer,
     SendBytes,
+    Transport,
 )
-from coopbandits.fleet.transport.open import OpenTransport
+from coopbandits.fleet.transport.tcp import OpenTransport
 
 MOST_UNSENT = 1000
 """Messages to one peer that may wait for the disk; with more its link is closed."""

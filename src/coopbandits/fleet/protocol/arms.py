@@ -2,44 +2,42 @@
 
 The core knows arms by their places, and every agent has an order of its own: new arms are added
 behind those that it has. A greeting gives the order, and vectors are brought into the receiver's
-order as they arrive. An entry is signed in a form that is the same in every order. What a neighbour
-says of arms that were purged here is added up (`fleet.storage.purging`).
+order as they arrive. An entry is signed in a form that is the same in every order
+(`entries.signed_form`). What a neighbour says of arms that were purged here is added up
+(`fleet.storage.purging`).
 
 What is heard of an arm that is not declared here can be passed on once the arm has a place, without
-a name. Anybody may make up arms, so places are bounded: a few are for arms that a neighbour just
-lists, most for those with pulls. Where they run out, arms without pulls give theirs up: nothing is
-known of those, so leaving them out loses nothing. A message with pulls for which there is no place
-is not acknowledged, so it comes again. So no pull is lost, and no neighbour is rejected for the
-arms that it lists.
+a name; such an arm is not chosen. A liar may make up arms, so places are bounded: a few are for
+arms that a neighbour just lists, most for those with pulls. Where they run out, arms without pulls
+give theirs up: nothing is known of those, so leaving them out loses nothing. A message with pulls
+for which there is no place is not acknowledged, so it comes again. So no pull is lost, and no
+neighbour is rejected for the arms that it lists.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from coopbandits.core.aggregate.entries import HEADER, Attributed, with_rows
-from coopbandits.core.contract import Vector
+from coopbandits.core.aggregate.entries import Attributed, with_rows
+from coopbandits.core.contract import FleetAgent, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.notary import PROOF, Notary
+from coopbandits.fleet.identity.notary import PROOF
+from coopbandits.fleet.protocol.entries import read_proofs, write_proofs
 from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields
-from coopbandits.fleet.protocol.proofs import read_proofs, write_proofs
-from coopbandits.fleet.storage.purging import (
-    PURGED,
-    pulled_columns,
-    remainder,
-    signed_columns,
-    take_back,
-)
+from coopbandits.fleet.storage.purging import PURGED, pulled_columns, remainder, take_back
 
 if TYPE_CHECKING:
-    from weakref import WeakSet
-
     from coopbandits.core.cooperative import CooperativeAgent
-    from coopbandits.fleet.identity.notary import Author, ProofHolder
     from coopbandits.fleet.storage.replica import Replica
+
+MOST_UNNAMED = 100
+"""Most arms of one bandit that are added from neighbours without being declared here."""
+
+MOST_LISTED = 20
+"""Up to this number of them, arms are added before a neighbour tells of pulls."""
 
 
 def pack_arms(arms: Iterable[int]) -> bytes:
@@ -53,171 +51,123 @@ def unpack_arms(data: bytes) -> list[int]:
     return [int.from_bytes(data[at : at + ARM_BYTES], "big") for at in parts]
 
 
-Form = Callable[[bytes, bytes], bytes | None]
-"""Turns an entry, and what follows its proof, into what was signed; None for what nobody signs."""
+class PeerArms:
+    """The arms of one neighbour's vectors, and where they are among the replica's.
 
-
-class Order(NamedTuple):
-    """The arms of a neighbour's vectors.
+    Parameters
+    ----------
+    replica : Replica
+        The own state.
+    ids : sequence of int
+        The neighbour's arms, in the order of its vectors.
 
     Attributes
     ----------
-    arms : sequence of int
-        Their ids.
-    places : sequence of int
-        Where they are among the own ones; empty where both are the same.
     twin : CooperativeAgent or None
-        An agent with as many arms, where they are not.
-    gone : frozenset of int
-        Ids of those that were purged here.
+        An agent with as many arms, if the two orders differ.
+    foreign : list of int
+        The arms that have no place here.
     """
 
-    arms: Sequence[int]
-    places: Sequence[int]
-    twin: CooperativeAgent | None
-    gone: frozenset[int] = frozenset()
+    def __init__(self, replica: Replica, ids: Sequence[int]) -> None:
+        self.replica, self.ids = replica, ids
+        self.twin: CooperativeAgent | None = None
+        self.foreign: list[int] = []
+        self._wide: CooperativeAgent | None = None
+        own = list(replica.arms)
+        if list(ids) == own:
+            return
+        place = {arm: at for at, arm in enumerate(own)}
+        self._gone = frozenset(arm for arm in ids if arm not in place)
+        # Arms without a place are added up as purged ones are, once their pulls are left out.
+        self._places = [place[PURGED if arm in self._gone else arm] for arm in ids]
+        self.foreign = [arm for arm in ids if arm in self._gone - replica.purged]
+        self.twin = twin = _cooperative(replica.make_agent((), {}, len(ids)))
+        if self.foreign and not isinstance(twin.machine, Attributed):
+            self._wide = _cooperative(replica.make_agent((), replica.degrees, 2 * len(ids)))
 
+    def in_own_order(self, values: Vector, fields: Fields) -> tuple[Vector, Fields]:
+        """Return a neighbour's vector with arms in the replica's order, and what stands beside."""
+        agent = _cooperative(self.replica.agent)
+        attributed = isinstance(agent.machine, Attributed)
+        if self.twin is not None:
+            if self._gone and fields.proofs and attributed:
+                fields = self._with_remainders(self.twin, values, fields)
+            values = agent.translated(values, self.twin, self._places)
+        if fields.remainders and attributed and (found := _read_entries(agent, values, fields)):
+            # Others may have purged arms that are known here: take their registers back.
+            arms, registers = list(self.replica.arms), agent.machine.registers
+            whole = [take_back(registers, arms, row, proof[PROOF:]) for row, proof in found]
+            proofs = [
+                proof[:PROOF] + left for (_, proof), (_, left) in zip(found, whole, strict=True)
+            ]
+            fields = write_proofs(proofs, fields.certificates)
+            values = with_rows(values, np.array([row for row, _ in whole]))
+        return values, fields
 
-def order_of(replica: Replica, theirs: Sequence[int]) -> Order:
-    """Return how a neighbour's arms lie among the own ones; those without a place are as purged."""
-    own = list(replica.arms)
-    if list(theirs) == own:
-        return Order(own, (), None)
-    place = {arm: at for at, arm in enumerate(own)}
-    gone = frozenset(arm for arm in theirs if arm not in place)
-    twin = cast("CooperativeAgent", replica.make_agent((), {}, len(theirs)))
-    return Order(theirs, [place[PURGED if arm in gone else arm] for arm in theirs], twin, gone)
+    def _with_remainders(self, twin: CooperativeAgent, values: Vector, fields: Fields) -> Fields:
+        """Return fields by which entries can be proven without the arms that have no place here."""
+        found, registers = _read_entries(twin, values, fields), twin.machine.registers
+        if found is None:
+            return fields
+        proofs = [
+            proof[:PROOF] + remainder(registers, self.ids, self._gone, row, proof[PROOF:])
+            for row, proof in found
+        ]
+        return write_proofs(proofs, fields.certificates)
 
+    def pulled(self, values: Vector, arms: Sequence[int]) -> list[int]:
+        """Return the arms, `MOST_UNNAMED` at most, of which a message tells pulls."""
+        twin, wide = self.twin, self._wide
+        if twin is None or not self.foreign or not arms:
+            return []
+        if wide is None:
+            try:
+                rows = cast("Attributed", twin.machine).rows(values)
+            except InputError:
+                return []  # of another form: rejected when it is checked
+            pulled = set().union(*(self._pulled_in(twin, row) for row in rows))
+            return [arm for arm in arms if arm in pulled][:MOST_UNNAMED]
+        places = {arm: at for at, arm in enumerate(self.ids)}
 
-def in_own_order(
-    replica: Replica, order: Order, values: Vector, fields: Fields
-) -> tuple[Vector, Fields]:
-    """Return a neighbour's vector with arms in the own order, and what stands beside it."""
-    agent = cast("CooperativeAgent", replica.agent)
-    if order.twin is not None:
-        if order.gone and fields.proofs and isinstance(agent.machine, Attributed):
-            fields = _with_remainders(order, values, fields)
-        values = agent.translated(values, order.twin, order.places)
-    if fields.remainders and isinstance(agent.machine, Attributed):
-        return _taken_back(agent, list(replica.arms), values, fields)
-    return values, fields
+        def matter(arms: Sequence[int]) -> bool:
+            same, moved = _two_orders(places, arms)
+            there = wide.translated(values, twin, same)
+            return there.tobytes() != wide.translated(values, twin, moved).tobytes()
 
+        return _those_that(matter, arms, MOST_UNNAMED)
 
-def _taken_back(
-    agent: CooperativeAgent, arms: list[int], values: Vector, fields: Fields
-) -> tuple[Vector, Fields]:
-    """Return entries with what others have purged from them, of arms that are known here."""
-    machine = cast("Attributed", agent.machine)
-    try:
-        rows = machine.rows(values)
-        proofs = read_proofs(fields, len(rows))
-    except InputError:
-        return values, fields  # of no such form, which is told when they are read
-    told = [
-        take_back(agent.machine.registers, arms, row, proof[PROOF:])
-        for row, proof in zip(rows, proofs, strict=True)
-    ]
-    proofs = [proof[:PROOF] + left for proof, (_, left) in zip(proofs, told, strict=True)]
-    entries = np.array([row for row, _ in told])
-    return with_rows(values, entries), write_proofs(proofs, fields.certificates)
+    def without_foreign(self, values: Vector, fields: Fields) -> tuple[Vector, Fields] | None:
+        """Return a message without pulls of foreign arms; None if it cannot be split.
 
-
-def _with_remainders(order: Order, values: Vector, fields: Fields) -> Fields:
-    """Return fields by which entries can be proven without the arms that were purged here."""
-    machine = cast("Attributed", cast("CooperativeAgent", order.twin).machine)
-    try:
-        rows = machine.rows(values)
-        proofs = read_proofs(fields, len(rows))
-    except InputError:
-        return fields  # of no such form, which is told when they are read
-    registers = cast("CooperativeAgent", order.twin).machine.registers
-    told = [
-        proof[:PROOF] + remainder(registers, order.arms, order.gone, row, proof[PROOF:])
-        for row, proof in zip(rows, proofs, strict=True)
-    ]
-    return write_proofs(told, fields.certificates)
-
-
-def signed_form(replica: Replica, bandit: int) -> Form:
-    """Return what turns an entry into what is signed: pulled arms by their ids, in that order."""
-    arms = list(replica.arms)
-    registers = cast("CooperativeAgent", replica.agent).machine.registers
-    begin = b"bandit" + bandit.to_bytes(4, "big")
-
-    def form(entry: bytes, left: bytes) -> bytes | None:
-        row = np.frombuffer(entry)
-        if not registers.follows(row[HEADER:]):
+        The pulls of one author are told together, and so left out together.
+        """
+        twin, foreign = self.twin, set(self.foreign)
+        if twin is None or self._wide is not None:
             return None
-        parts = [begin, entry[: 8 * HEADER]]
-        if left:
-            signed = signed_columns(registers, arms, row, left)
-        else:
-            signed = pulled_columns(registers, arms, row)
-        if signed is None:
-            return None
-        for arm, told in sorted(signed.items()):
-            parts += arm.to_bytes(ARM_BYTES, "big"), told
-        return b"".join([*parts, registers.of_no_arm(row[HEADER:]).tobytes()])
+        found = _read_entries(twin, values, fields)
+        if found is None:
+            return values, fields
+        kept = [(row, proof) for row, proof in found if not self._pulled_in(twin, row) & foreign]
+        fields = write_proofs([proof for _, proof in kept], fields.certificates)
+        return with_rows(values, np.array([row for row, _ in kept])), fields
 
-    return form
+    def _pulled_in(self, twin: CooperativeAgent, row: Vector) -> set[int]:
+        return set(pulled_columns(twin.machine.registers, self.ids, row))
 
 
-class ArmNotary(Notary):
-    """An agent's notary for the entries of one bandit."""
+def _read_entries(
+    agent: CooperativeAgent, values: Vector, fields: Fields
+) -> list[tuple[Vector, bytes]] | None:
+    """Return a message's entries with their proofs; None if they have another form.
 
-    def __init__(self, notary: Notary, form: Form) -> None:
-        self.notary, self.form = notary, form
-
-    @property
-    def authors(self) -> dict[bytes, Author]:  # type: ignore[override]  # those of all bandits
-        """Everybody certified."""
-        return self.notary.authors
-
-    @property
-    def holders(self) -> WeakSet[ProofHolder]:  # type: ignore[override]  # those of all bandits
-        """Who needs certificates."""
-        return self.notary.holders
-
-    def refresh(self) -> None:
-        """Read the files again if they have changed."""
-        self.notary.refresh()
-
-    def fingerprint_of(self, certificate: bytes) -> bytes:
-        """Return what proofs name a certificate by."""
-        return self.notary.fingerprint_of(certificate)
-
-    def learn(self, certificate: bytes) -> bytes:
-        """Keep an author's certificate."""
-        return self.notary.learn(certificate)
-
-    def sign(self, entry: bytes) -> bytes:
-        """Return the proof of an own entry."""
-        form = self.form(entry, b"")
-        assert form is not None  # noqa: S101  nothing was purged from it since
-        return self.notary.sign(form)
-
-    def author(self, proof: bytes) -> str | None:
-        """Return who a proof says has signed."""
-        return self.notary.author(proof)
-
-    def signed(self, entry: bytes, proof: bytes) -> bytes | None:
-        """Return what the author of a proof signs of an entry; None for what nobody signs."""
-        return self.form(entry, proof[PROOF:])
-
-    def holds(self, entry: bytes, proof: bytes) -> bool:
-        """Return whether the author of a proof signed an entry."""
-        form = self.form(entry, proof[PROOF:])
-        return form is not None and self.notary.holds(form, proof[:PROOF])
-
-
-Matter = Callable[[Sequence[int]], bool]
-"""Returns whether it matters where some arms are."""
-
-MOST_UNNAMED = 100
-"""So many arms of one bandit are taken from neighbours without being declared here."""
-
-MOST_LISTED = 20
-"""While there are fewer, arms are taken before anybody tells of pulls."""
+    Such a message is left as it is: it is rejected when its entries are checked.
+    """
+    try:
+        rows = cast("Attributed", agent.machine).rows(values)
+        return list(zip(rows, read_proofs(fields, len(rows)), strict=True))
+    except InputError:
+        return None
 
 
 def room_for(replica: Replica, most: int) -> int:
@@ -227,11 +177,12 @@ def room_for(replica: Replica, most: int) -> int:
 
 
 def idle_arms(replica: Replica) -> list[int]:
-    """Return the arms without a name of which nothing is known, and which could do without."""
+    """Return the arms without a name that have no pulls, so that others may take their places."""
     unnamed = [arm for arm, name in replica.arms.items() if not name and arm != PURGED]
-    before = cast("CooperativeAgent", replica.agent)
+    before = _cooperative(replica.agent)
     state, places = before.export_state(), {arm: at for at, arm in enumerate(replica.arms)}
-    wide = _wider(replica, before.view.num_arms + len(unnamed), list(before.view.neighbor_weights))
+    num_arms, neighbors = before.view.num_arms + len(unnamed), list(before.view.neighbor_weights)
+    wide = _cooperative(replica.make_agent(neighbors, replica.degrees, num_arms))
 
     def matter(arms: Sequence[int]) -> bool:
         same, moved = _two_orders(places, arms)
@@ -242,8 +193,8 @@ def idle_arms(replica: Replica) -> list[int]:
     return [arm for arm in unnamed if arm not in pulled]
 
 
-def _wider(replica: Replica, num_arms: int, neighbors: Sequence[int] = ()) -> CooperativeAgent:
-    return cast("CooperativeAgent", replica.make_agent(neighbors, replica.degrees, num_arms))
+def _cooperative(agent: FleetAgent) -> CooperativeAgent:
+    return cast("CooperativeAgent", agent)  # only their arms can change: config.eligibility
 
 
 def _two_orders(places: dict[int, int], arms: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -259,8 +210,10 @@ def _two_orders(places: dict[int, int], arms: Sequence[int]) -> tuple[list[int],
     return same, moved
 
 
-def _those_that(matter: Matter, arms: Sequence[int], most: int) -> list[int]:
-    """Return those that matter, and about as many as are asked for; most of them do not."""
+def _those_that(
+    matter: Callable[[Sequence[int]], bool], arms: Sequence[int], most: int
+) -> list[int]:
+    """Return the arms whose place matters, about `most` of them, by bisection: most do not."""
     if not arms or most <= 0 or not matter(arms):
         return []
     if len(arms) == 1:
@@ -268,67 +221,3 @@ def _those_that(matter: Matter, arms: Sequence[int], most: int) -> list[int]:
     half = len(arms) // 2
     found = _those_that(matter, arms[:half], most)
     return found + _those_that(matter, arms[half:], most - len(found))
-
-
-class Strange:
-    """What one neighbour says of arms that have no place here.
-
-    Parameters
-    ----------
-    replica : Replica
-        The own state.
-    order : Order
-        The neighbour's arms.
-    """
-
-    def __init__(self, replica: Replica, order: Order) -> None:
-        self.order = order
-        self.arms = [arm for arm in order.arms if arm in order.gone - replica.purged]
-        self._twin = cast("CooperativeAgent", order.twin)
-        self._machine: Any = self._twin.machine if self.arms else None
-        self._wide: CooperativeAgent | None = None
-        if self.arms and not isinstance(self._machine, Attributed):
-            self._wide = _wider(replica, 2 * len(order.arms))
-
-    def pulled(self, values: Vector, arms: Sequence[int]) -> list[int]:
-        """Return the arms, `MOST_UNNAMED` at most, of which a message tells pulls."""
-        if not self.arms or not arms:
-            return []
-        wide = self._wide
-        if wide is None:
-            told = set().union(*map(self._pulled_in, self._rows(values)))
-            return [arm for arm in arms if arm in told][:MOST_UNNAMED]
-        places = {arm: at for at, arm in enumerate(self.order.arms)}
-
-        def matter(arms: Sequence[int]) -> bool:
-            same, moved = _two_orders(places, arms)
-            there = wide.translated(values, self._twin, same)
-            return there.tobytes() != wide.translated(values, self._twin, moved).tobytes()
-
-        return _those_that(matter, arms, MOST_UNNAMED)
-
-    def _rows(self, values: Vector) -> list[Vector]:
-        try:
-            return list(self._machine.rows(values))
-        except InputError:
-            return []  # of no such form, which is told when it is read
-
-    def _pulled_in(self, row: Vector) -> set[int]:
-        return set(pulled_columns(self._machine.registers, self.order.arms, row))
-
-    def left(self, values: Vector, fields: Fields) -> tuple[Vector, Fields] | None:
-        """Return a message without what tells of pulls of these arms; None if all of it does.
-
-        The pulls of one author are told together, and so left out together.
-        """
-        if self._wide is not None:
-            return None
-        rows = self._rows(values)
-        strange = set(self.arms)
-        kept = [at for at, row in enumerate(rows) if not self._pulled_in(row) & strange]
-        try:
-            proofs = read_proofs(fields, len(rows))
-        except InputError:
-            return values, fields  # which is told when it is read
-        fields = write_proofs([proofs[at] for at in kept], fields.certificates)
-        return with_rows(values, np.array([rows[at] for at in kept])), fields

@@ -1,14 +1,15 @@
-"""Entries on the wire: who may say what of whom, for aggregations whose messages have authors.
+"""Entries on the wire: who may say what about whom, where messages have authors.
 
 *An agent's own word counts.* An entry is believed if its author has signed it; agents that pass it
-on cannot add or remove anything.
+on cannot add or remove anything. A proof travels beside each entry: whose certificate, and a
+signature (`identity.notary`).
 
-*Acknowledgements belong to a memory.* An agent tells in HELLO which memory it has (`memory`), and
+*Acknowledgements belong to a memory.* A greeting says which memory an agent has (`memory`), and
 which of the neighbour's messages it has heard. Where that does not fit what was acknowledged, all
 is sent again. After a start an agent has heard nothing yet, whatever its journal says: a memory
 that is rolled back by its own pulls alone has heard as much as before, and only its own later entry
-can tell it. An agent that finds its memory to be older than what it has told before goes on under a
-new number: what it told stays as it was.
+reveals it. An agent that finds its journal to be older than what it has published continues under a
+new number: what it published stays as it was.
 
 What this changes in the agent's state goes through messages, as orders (see
 `core.aggregate.entries`), and so into the journal.
@@ -17,17 +18,21 @@ What this changes in the agent's state goes through messages, as orders (see
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from coopbandits.core.aggregate import Claims
+from coopbandits.core.aggregate.claims import MAX_NUMBERS
 from coopbandits.core.aggregate.entries import (
+    AUTHORS,
     FORGET,
     GENERATIONS,
     HEADER,
+    RENUMBER,
     Attributed,
     Rows,
     author_of,
@@ -39,12 +44,14 @@ from coopbandits.core.aggregate.entries import (
 )
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.notary import FINGERPRINT, Signing
-from coopbandits.fleet.protocol.frames import Fields, Greeting
-from coopbandits.fleet.protocol.orders import Orders
-from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.protocol.proofs import ProofBook, Proven, write_proofs
+from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary, pack, unpack
+from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields, Greeting
+from coopbandits.fleet.protocol.peers import SessionPeer
+from coopbandits.fleet.storage.purging import pulled_columns, signed_columns
 from coopbandits.fleet.storage.replica import Replica
+
+if TYPE_CHECKING:
+    from coopbandits.core.cooperative import CooperativeAgent
 
 PATIENCE = 2.0
 """Seconds for which new pulls are held back, after a start, until all neighbours have spoken."""
@@ -52,10 +59,332 @@ PATIENCE = 2.0
 REMEMBERED = 4096
 """How many own signed versions are remembered, to recognise those of a former life."""
 
+BURST = 32.0
+"""How many versions of one author are checked at once, beyond the rate at which it may publish; and
+how many false certificates of one neighbour, beyond one a second."""
+
 log = logging.getLogger(__name__)
 
 
-class Sifted(NamedTuple):
+class ForgedError(InputError):
+    """A message that an honest neighbour cannot have sent."""
+
+
+# What is signed
+
+Form = Callable[[bytes, bytes], bytes | None]
+"""Turns an entry, and what follows its proof, into what its author signs; None if it signs no such
+entry."""
+
+
+def signed_form(replica: Replica, bandit: int) -> Form:
+    """Return the form in which entries are signed: pulled arms by their ids, in that order."""
+    arms = list(replica.arms)
+    registers = cast("CooperativeAgent", replica.agent).machine.registers
+    begin = b"bandit" + bandit.to_bytes(4, "big")
+
+    def form(entry: bytes, left: bytes) -> bytes | None:
+        row = np.frombuffer(entry)
+        if not registers.follows(row[HEADER:]):
+            return None
+        parts = [begin, entry[: 8 * HEADER]]
+        if left:
+            signed = signed_columns(registers, arms, row, left)
+        else:
+            signed = pulled_columns(registers, arms, row)
+        if signed is None:
+            return None
+        for arm, told in sorted(signed.items()):
+            parts += arm.to_bytes(ARM_BYTES, "big"), told
+        return b"".join([*parts, registers.of_no_arm(row[HEADER:]).tobytes()])
+
+    return form
+
+
+class EntrySigner(NamedTuple):
+    """Signs and checks entries in the form of one bandit.
+
+    Attributes
+    ----------
+    notary : Notary
+        The agent's keys and all certificates.
+    form : callable
+        The form in which entries are signed.
+    """
+
+    notary: Notary
+    form: Form
+
+    def sign(self, entry: bytes) -> bytes:
+        """Return the proof of an own entry."""
+        form = self.form(entry, b"")
+        assert form is not None  # noqa: S101  nothing was purged from it since
+        return self.notary.sign(form)
+
+    def signed(self, entry: bytes, proof: bytes) -> bytes | None:
+        """Return what the author of a proof signs of an entry; None if it signs no such entry."""
+        return self.form(entry, proof[PROOF:])
+
+    def holds(self, entry: bytes, proof: bytes) -> bool:
+        """Return whether the author of a proof signed an entry."""
+        form = self.form(entry, proof[PROOF:])
+        return form is not None and self.notary.holds(form, proof[:PROOF])
+
+
+class Signing(NamedTuple):
+    """How an agent's entries are signed.
+
+    Attributes
+    ----------
+    author : int
+        The number of the agent's own name.
+    number_of : callable
+        Returns the number of any name.
+    notary : Notary
+        Signs and checks.
+    interval : float
+        Seconds between two versions that an author signs.
+    """
+
+    author: int
+    number_of: Callable[[str], int]
+    notary: Notary
+    interval: float
+
+
+def read_proofs(fields: Fields, count: int) -> list[bytes]:
+    """Return the proofs of `count` entries, each followed by its remainder."""
+    left = fields.remainders or [b""] * count
+    if len(fields.proofs) != PROOF * count or len(left) != count:
+        raise ForgedError(
+            f"{len(fields.proofs)} bytes of proofs and {len(left)} remainders for {count} entries"
+        )
+    return [fields.proofs[at * PROOF : (at + 1) * PROOF] + left[at] for at in range(count)]
+
+
+def write_proofs(proofs: Sequence[bytes], certificates: bytes) -> Fields:
+    """Return the fields beside entries with these proofs."""
+    left = [proof[PROOF:] for proof in proofs]
+    plain = b"".join([proof[:PROOF] for proof in proofs])
+    return Fields(plain, certificates, left if any(left) else [])
+
+
+class Proven(NamedTuple):
+    """An entry whose author has signed it."""
+
+    entry: bytes
+    version: float
+    proof: bytes
+
+    def outranks(self, other: Proven) -> bool:
+        """Return whether it takes the place of another entry of the same number.
+
+        Two lives of an agent may have made as many pulls, but not the same: all agents have to
+        choose the same one of them.
+        """
+        if self.version != other.version or self.entry == other.entry:
+            return self.version > other.version
+        return bool(np.frombuffer(self.entry).tolist() > np.frombuffer(other.entry).tolist())
+
+
+class ProofBook:
+    """The newest proven entry of every number: those that were checked, kept and passed on.
+
+    Parameters
+    ----------
+    signer : EntrySigner
+        Checks signatures.
+    number_of : callable
+        Returns the number of any name.
+    interval : float
+        Seconds between two versions that an author may sign.
+    """
+
+    def __init__(
+        self, signer: EntrySigner, number_of: Callable[[str], int], interval: float
+    ) -> None:
+        self.signer, self.notary = signer, signer.notary
+        self.number_of, self.interval = number_of, interval
+        self.known: dict[float, Proven] = {}
+        self._numbers: dict[float, set[float]] = {}  # of what is known, by author
+        self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
+        self._budgets: dict[int, tuple[float, float]] = {}
+        self._patience: dict[int, tuple[float, float]] = {}  # with false certificates, by sender
+        self.notary.holders.add(self)
+
+    def fingerprints(self) -> set[bytes]:
+        """Return those of the certificates behind all that is known."""
+        return {known.proof[:FINGERPRINT] for known in self.known.values()}
+
+    def restore(self, replica: Replica, machine: Attributed) -> None:
+        """Check again what the journal has kept; what no longer holds is not passed on."""
+        for number in [each for each in replica.proofs if machine.entry(each) is None]:
+            del replica.proofs[number]  # of what was never believed
+        replica.certificates = self._needed(replica)
+        behind = {self.notary.fingerprint_of(each): each for each in replica.certificates}
+        for number, proof in replica.proofs.items():
+            # One by one: where there is little room, what is behind nothing yet is dropped.
+            with suppress(InputError, KeyError):  # of a former authority, or none at all
+                self.notary.learn(behind[proof[:FINGERPRINT]])
+            author, held = self._author(proof), machine.entry(number)
+            if author is None or held is None:
+                continue
+            if self.signer.holds(held.tobytes(), proof):
+                (version,) = machine.versions(held[None])
+                self._keep(number, author, Proven(held.tobytes(), version, proof))
+
+    def _needed(self, replica: Replica) -> list[bytes]:
+        """Return the certificates behind the proofs that the journal has."""
+        needed = {proof[:FINGERPRINT] for proof in replica.proofs.values()}
+        return [each for each in replica.certificates if self.notary.fingerprint_of(each) in needed]
+
+    def fresh(self, replica: Replica) -> tuple[dict[int, bytes], list[bytes]]:
+        """Return proofs by number, and certificates, that the journal does not have yet."""
+        if not self._fresh:
+            return self._fresh, []
+        if len(replica.certificates) > 2 * len(replica.proofs):  # with those from before renewals
+            replica.certificates = self._needed(replica)
+        prints = {proof[:FINGERPRINT] for proof in self._fresh.values()}
+        found = [self.notary.authors[each].certificate for each in sorted(prints)]
+        return self._fresh, [each for each in found if each not in replica.certificates]
+
+    def settle(self) -> None:
+        """Note that the journal has them."""
+        self._fresh = {}
+
+    def read(self, fields: Fields, count: int, sender: int, now: float) -> list[bytes]:
+        """Return the proofs of `count` entries, and keep the certificates sent with them.
+
+        Raises
+        ------
+        ForgedError
+            The sender has sent too many false certificates: checking each takes time.
+        InputError
+            One of them cannot be used.
+        """
+        proofs = read_proofs(fields, count)
+        certificates = unpack(fields.certificates)
+        if not certificates:
+            return proofs
+        left, since = self._patience.get(sender, (BURST, now))
+        left = min(BURST, left + max(0.0, now - since))
+        if left < 1.0:
+            raise ForgedError("more certificates that cannot be used than are looked at")
+        self._patience[sender] = left - 1.0, now  # unless all are good
+        for certificate in certificates:
+            self.notary.learn(certificate)
+        self._patience[sender] = left, now
+        return proofs
+
+    def replaces(self, new: Proven, known: Proven) -> bool:
+        """Return whether an entry takes the place of one that is known.
+
+        Of the same signed entry, the one with less left out: an agent that passes it on may have
+        left out arms that were not known here then.
+        """
+        if new.version == known.version and new.entry != known.entry:
+            signed = self.signer.signed(new.entry, new.proof)
+            if signed is not None and signed == self.signer.signed(known.entry, known.proof):
+                return len(new.proof) < len(known.proof)
+        return new.outranks(known)
+
+    def _author(self, proof: bytes) -> int | None:
+        """Return the number of the agent that has signed; None if its certificate is unknown."""
+        name = self.notary.author(proof)
+        return None if name is None else self.number_of(name) % AUTHORS
+
+    def check(self, number: float, new: Proven, now: float) -> bool | None:
+        """Return whether to believe an entry, by its signature.
+
+        False for one number too many of its author; None if the author publishes too often, and the
+        entry is to be tried later.
+
+        Raises
+        ------
+        ForgedError
+            The author has not signed it. An honest neighbour has checked what it passes on.
+        """
+        author = self._author(new.proof)
+        if author is None:
+            raise ForgedError("an entry signed with a certificate that was never sent")
+        if author_of(number) != author:
+            raise ForgedError(f"an entry of agent {number:.0f}, signed by another")
+        if number not in self.known and len(self._numbers.get(author, ())) >= MAX_NUMBERS:
+            return False
+        left, since = self._budgets.get(author, (BURST, now))
+        left = min(BURST, left + 2.0 * (now - since) / self.interval)
+        self._budgets[author] = left - 1.0 if left >= 1.0 else left, now
+        if left < 1.0:
+            return None
+        if not self.signer.holds(new.entry, new.proof):
+            raise ForgedError(f"an entry of agent {number:.0f} that it has not signed")
+        return True
+
+    def add(self, number: float, known: Proven) -> None:
+        """Keep an entry that was checked."""
+        self._keep(number, int(author_of(number)), known)
+        self._fresh[int(number)] = known.proof
+
+    def _keep(self, number: float, author: int, known: Proven) -> None:
+        self.known[number] = known
+        self._numbers.setdefault(author, set()).add(number)
+
+    def of(self, rows: Rows, own: float) -> list[Proven]:
+        """Return those of some entries that can be proven, except the own one."""
+        found = []
+        for row, number in zip(rows, rows[:, 0].tolist(), strict=True):
+            known = self.known.get(number) if number != own else None
+            if known is not None and known.entry == row.tobytes():
+                found.append(known)
+        return found
+
+    def new_to(self, peer: SessionPeer, sent: list[Proven]) -> bytes:
+        """Return the certificates behind some entries that a neighbour has not been sent yet."""
+        prints = {each.proof[:FINGERPRINT] for each in sent} - peer.certificates
+        if not prints:
+            return b""
+        authors = self.notary.authors
+        peer.certificates |= prints
+        return pack([authors[each].certificate for each in sorted(prints) if each in authors])
+
+
+# Orders
+
+
+class Orders:
+    """Rows that take effect at the end of a round, by the neighbour whose message carries them.
+
+    Orders, and entries that a neighbour sent over an earlier link. They stand in front of a
+    neighbour's message, since messages are what the journal keeps. A neighbour may greet and send
+    again and again within one round, so of every entry the latest version is kept, and of every
+    order one.
+    """
+
+    def __init__(self) -> None:
+        # By number and rounds, which count as 0 in entries.
+        self.rows: dict[int, dict[tuple[float, float], Vector]] = {}
+
+    def add(self, machine: Attributed, neighbor: int, row: Vector) -> None:
+        """Let a neighbour's message carry one more row."""
+        rows = self.rows.setdefault(neighbor, {})
+        key = row.item(0), min(row.item(1), 0.0)
+        if row[1] >= 0.0 and key in rows:
+            (older,), (newer,) = machine.versions(rows[key][None]), machine.versions(row[None])
+            row = row if newer >= older else rows[key]
+        rows[key] = row
+
+    @property
+    def forgotten(self) -> set[float]:
+        """The numbers of entries that are to be forgotten."""
+        return {number for rows in self.rows.values() for number, what in rows if what == FORGET}
+
+    @property
+    def renumbers(self) -> bool:
+        """Whether the agent is to count under another number."""
+        return any(what <= RENUMBER for rows in self.rows.values() for _, what in rows)
+
+
+class Checked(NamedTuple):
     """What is left of a message.
 
     Attributes
@@ -63,9 +392,9 @@ class Sifted(NamedTuple):
     values : Vector
         The message without entries that are not believed.
     later : bool
-        Whether something was left out that may be believed later.
+        Whether an entry was left out that may be believed later.
     refused : str
-        Why something was left out that never will be; "" for nothing.
+        Why an entry was left out that never will be; "" for none.
     """
 
     values: Vector
@@ -74,73 +403,76 @@ class Sifted(NamedTuple):
 
 
 class EntryExchange:
-    """What one agent knows of entries, beyond its state.
+    """What one agent knows of a bandit's entries, beyond its state.
 
     Parameters
     ----------
     replica : Replica
         The agent.
+    bandit : int
+        The bandit's number.
     claims : Claims
         What was believed so far.
     peers : mapping
         The neighbours by number.
     signing : Signing
-        Who signs, and how often.
+        How entries are signed.
     """
 
     def __init__(
         self,
         replica: Replica,
+        bandit: int,
         claims: Claims,
-        peers: Mapping[int, Peer],
+        peers: Mapping[int, SessionPeer],
         signing: Signing,
     ) -> None:
         self.replica, self.claims, self.peers = replica, claims, peers
-        assert signing.notary is not None  # noqa: S101  made wherever messages have authors
         self.author, self.interval = signing.author, signing.interval
-        self.notary = signing.notary
-        self.book = ProofBook(self.notary, signing.number_of, signing.interval)
+        self.signer = EntrySigner(signing.notary, signed_form(replica, bandit))
+        self.book = ProofBook(self.signer, signing.number_of, signing.interval)
         self.book.restore(replica, self.machine)
-        self.notary.holders.add(self)
+        signing.notary.holders.add(self)
         self.orders = Orders()
         self.revoked: frozenset[int] = frozenset()
         self.published: Proven | None = None
         self.published_at = 0  # the first message with it
         self.published_of = 0  # how many rewards were counted by then
         self.signed_at = -np.inf
-        self._first = self._own()  # what the journal held
-        self._told = self._first  # what others may know under this number
-        self._met_at = np.inf
-        self._is_sure = False  # that no later memory than this one has been told of
-        self._said: dict[float, bytes | None] = {}  # what was signed, by version
-        self._oldest_said = -1.0
         self.renumberings = 0
+        self._restored = self._own()  # what the journal held
+        self._last_signed = self._restored  # what others may know under this number
+        self._met_at = np.inf
+        self._is_latest = False  # whether no neighbour knows of a later memory than this one
+        self._signed: dict[float, bytes | None] = {}  # what was signed, by version
+        self._oldest_signed = -1.0
 
     def fingerprints(self) -> set[bytes]:
         """Return that of the certificate behind the own entry; it may have been renewed since."""
         return set() if self.published is None else {self.published.proof[:FINGERPRINT]}
 
     def _own(self) -> Vector:
-        own = self.machine.entry(self.machine.number)
+        machine = self.machine
+        own = machine.entry(machine.number)
         assert own is not None  # noqa: S101  a machine always has it
         return own.copy()
 
     @property
     def machine(self) -> Attributed:
-        """The agent's machine."""
-        # Who makes an exchange has asked the agent for it; the replica may have another one since.
-        machine: Attributed = self.replica.agent.machine  # type: ignore[attr-defined]  # has one
+        """The agent's machine; another one whenever its neighbours have changed."""
+        # An exchange is only made where there is one (`Terms.signing`).
+        machine: Attributed = self.replica.agent.machine  # type: ignore[attr-defined]
         return machine
 
-    def go_on_from(self, before: EntryExchange) -> None:
-        """Take over how often this life has taken another number; an order for it is lost."""
+    def inherit(self, before: EntryExchange) -> None:
+        """Continue after an exchange about other arms; an order for another number is lost."""
         self.renumberings = before.renumberings - before.orders.renumbers
 
     # Greetings
 
     @property
     def memory(self) -> int:
-        """Which memory this agent has; another one if it is lost, or older than what was told."""
+        """Which memory this agent has; another one if it is lost, or older than what was sent."""
         word: int = self.replica.journal.origin["word"]
         return word ^ self.machine.number
 
@@ -149,10 +481,11 @@ class EntryExchange:
         machine = self.machine
         return {j: np.array([0.0, machine.arrived_at(j)]) for j in self.peers}
 
-    def met(self, peer: Peer, greeting: Greeting, pending: Vector | None) -> Vector | None:
-        """Compare what a neighbour says to have heard; return the message that takes effect.
+    def met(self, peer: SessionPeer, greeting: Greeting, pending: Vector | None) -> Vector | None:
+        """Compare what a neighbour has heard with what it acknowledged; resend all if it is less.
 
-        `pending` is what it said over an earlier link and has not taken effect yet.
+        `pending` is what it sent over an earlier link and has not taken effect yet. Returns the
+        message that takes effect instead.
         """
         machine, changed = self.machine, peer.memory != greeting.memory
         peer.memory = greeting.memory
@@ -166,27 +499,28 @@ class EntryExchange:
                 self._order(peer, row)
         return np.array([0.0 if changed else self.last_heard(peer, pending), 0.0])
 
-    def last_heard(self, peer: Peer, pending: Vector | None) -> float:
+    def last_heard(self, peer: SessionPeer, pending: Vector | None) -> float:
         """Return the number of a neighbour's message up to which nothing was left out."""
         return self.machine.heard_from(peer.number) if pending is None else pending.item(0)
 
     # What arrives
 
-    def sift(self, peer: Peer, values: Vector, fields: Fields, now: float) -> Sifted:
-        """Return what is believed of a message by whoever may say it.
+    def check(self, peer: SessionPeer, values: Vector, fields: Fields, now: float) -> Checked:
+        """Return what is believed of a message, by who has signed its entries.
 
         Raises
         ------
         ForgedError
-            It was signed by nobody who could.
+            An entry was not signed by its author.
         InputError
-            It has no such form.
+            The message has another form.
         """
-        told = told_in(values, self.machine)
+        machine = self.machine
+        told = told_in(values, machine)
         for number, rounds, _ in told:
-            if not is_possible(number, rounds):  # nobody honest says or passes on such a thing
+            if not is_possible(number, rounds):  # no honest agent sends or passes on such an entry
                 raise InputError(f"a message about agent {number:g} and {rounds:g} rounds")
-        rows = self.machine.rows(values)
+        rows = machine.rows(values)
         proofs = self.book.read(fields, len(told), peer.number, now)
         verdicts = [
             self._check(peer, number, Proven(bytes(row), version, proof), now)
@@ -199,111 +533,125 @@ class EntryExchange:
         if not all(verdicts):
             believed = [verdict is True for verdict in verdicts]
             values = with_rows(values, rows[believed])
-        return Sifted(values, None in verdicts, refused)
+        return Checked(values, None in verdicts, refused)
 
-    def _check(self, peer: Peer, number: float, told: Proven, now: float) -> bool | None:
+    def _check(self, peer: SessionPeer, number: float, new: Proven, now: float) -> bool | None:
         """Return whether an entry is signed and new; None if it cannot be checked yet."""
-        version, book = told.version, self.book
+        version, book = new.version, self.book
         known, is_own = book.known.get(number), number == self.machine.number
-        if is_own and not self._is_foreign(book.notary.signed(told.entry, told.proof), version):
+        if is_own and not self._is_foreign(new):
             return False
-        if not is_own and known is not None and not book.replaces(told, known):
-            return known.entry == told.entry
-        verdict = book.check(number, told.entry, told.proof, now)
+        if not is_own and known is not None and not book.replaces(new, known):
+            return known.entry == new.entry
+        verdict = book.check(number, new, now)
         if not verdict:
             return verdict
         if is_own:
             last = self.published  # stays under this number, to be proven, unless it is outranked
-            book.add(number, told if last is None or told.outranks(last) else last)
-            self._renumber(peer, told, f"it has told of {version:g} pulls")
+            book.add(number, new if last is None or new.outranks(last) else last)
+            self._renumber(peer, new)
             return None  # the next time it is no longer the own one
-        book.add(number, told)
-        row = np.frombuffer(told.entry)
+        book.add(number, new)
         is_rival = known is None or known.version == version
         if is_rival and self.machine.entry(number) is not None:
             # What is held without a proof gives way (it was made under another authority, or before
             # the bandit had a section); the same with a proof is news to pass on. So does what
             # another life of the author has told, of as many other pulls.
+            row = np.frombuffer(new.entry)
             self._order(peer, order(FORGET, number, row[HEADER:]))
             self.claims.forget(number)
         return True
 
-    def _is_foreign(self, signed: bytes | None, version: float) -> bool:
+    def _is_foreign(self, own: Proven) -> bool:
         """Return whether this life of the agent has not signed such a version of its entry."""
-        (base,) = self.machine.versions(self._first[None])
-        return version > max(base, self._oldest_said) and self._said.get(version) != signed
-
-    # Orders
-
-    def _order(self, peer: Peer, row: Vector) -> None:
-        self.orders.add(self.machine, peer.number, row)
-
-    def _renumber(self, peer: Peer, other: Proven, why: str) -> None:
-        """Count under a new number from now on; what was told under the old one stays.
-
-        If that is what another life has told, all pulls of this one are counted anew.
-        """
-        if self.orders.renumbers:
-            return
-        old = self.machine.number
-        seed = f"{old} {self.replica.incarnation} {self.renumberings}".encode()
-        step = 1 + int.from_bytes(blake2b(seed, digest_size=4).digest(), "big") % (GENERATIONS - 1)
-        while entry_number(self.author, old + step) in self.machine.held():
-            step += 1
-        number = entry_number(self.author, old + step)
-        log.warning(
-            "this memory is older than what was told (%s): counting anew as %d", why, number
+        (base,) = self.machine.versions(self._restored[None])
+        signed = self.signer.signed(own.entry, own.proof)
+        return (
+            own.version > max(base, self._oldest_signed) and self._signed.get(own.version) != signed
         )
-        (version,) = self.machine.versions(self._told[None])
-        left = self._told
-        if other.outranks(Proven(self._told.tobytes(), version, b"")):
-            left = self._first
-        self._order(peer, self.machine.renumbering(number, left))
-        self.renumberings += 1
 
     def revoke(self, authors: frozenset[int], inbox: dict[int, Vector]) -> None:
-        """Believe nothing of these authors any more, and forget what was believed."""
-        self.revoked = authors
+        """Stop believing these authors, and forget what was believed."""
+        self.revoked, machine = authors, self.machine
         for j, values in inbox.items():
-            rows = self.machine.rows(values)
+            rows = machine.rows(values)
             kept = [author_of(number) not in authors for number in rows[:, 0].tolist()]
             inbox[j] = with_rows(values, rows[kept])
         if not self.peers:
             return
         peer = next(iter(self.peers.values()))
-        for number in self.machine.held():
-            if number != self.machine.number and author_of(number) in authors:
-                held = self.machine.entry(number)
+        for number in machine.held():
+            if number != machine.number and author_of(number) in authors:
+                held = machine.entry(number)
                 assert held is not None  # noqa: S101  among those held
                 self._order(peer, order(FORGET, number, held[HEADER:]))
 
-    def let_go(self, number: int) -> None:
-        """Let another neighbour's message carry the orders in that of one who has gone."""
-        if number in self.orders:
-            self.orders.hand_over(self.machine, number, next(iter(self.peers), None))
+    # Orders
+
+    def _order(self, peer: SessionPeer, row: Vector) -> None:
+        self.orders.add(self.machine, peer.number, row)
+
+    def _renumber(self, peer: SessionPeer, other: Proven) -> None:
+        """Count under a new number from now on; what was published under the old one stays.
+
+        If that is what another life has published, all pulls of this one are counted under the new
+        number.
+        """
+        if self.orders.renumbers:
+            return
+        machine = self.machine
+        old = machine.number
+        seed = f"{old} {self.replica.incarnation} {self.renumberings}".encode()
+        step = 1 + int.from_bytes(blake2b(seed, digest_size=4).digest(), "big") % (GENERATIONS - 1)
+        while entry_number(self.author, old + step) in machine.held():
+            step += 1
+        number = entry_number(self.author, old + step)
+        log.warning(
+            "the journal is older than what neighbours hold (%s holds %g pulls): continuing under "
+            "the new entry number %d",
+            peer.name,
+            other.version,
+            number,
+        )
+        (version,) = machine.versions(self._last_signed[None])
+        left = self._last_signed
+        if other.outranks(Proven(left.tobytes(), version, b"")):
+            left = self._restored
+        self._order(peer, machine.renumbering(number, left))
+        self.renumberings += 1
+
+    def remove_neighbor(self, number: int) -> None:
+        """Let another neighbour's message carry the orders in that of one that has gone."""
+        heir = next(iter(self.peers), None)
+        for row in self.orders.rows.pop(number, {}).values():
+            if heir is not None:
+                self.orders.add(self.machine, heir, row)
 
     def with_orders(self, inbox: Mapping[int, Vector]) -> dict[int, Vector]:
-        """Return the messages that end this round, with the orders in front."""
-        messages = {j: self._without_rivals(each) for j, each in inbox.items()}
-        return self.orders.in_front(self.machine, messages)
+        """Return the messages that end this round, with the orders in front.
 
-    def _without_rivals(self, message: Vector) -> Vector:
-        """Leave out what was believed in this round before the entry that takes its place came."""
-        forgotten, rows = self.orders.forgotten, self.machine.rows(message)
-        kept = [
-            number not in forgotten or self._has_last_word(number, row)
-            for number, row in zip(rows[:, 0].tolist(), rows, strict=True)
-        ]
-        return message if all(kept) else with_rows(message, rows[kept])
-
-    def _has_last_word(self, number: float, row: Vector) -> bool:
-        known = self.book.known.get(number)
-        return known is not None and known.entry == row.tobytes()
+        What was believed in this round before the entry that takes its place came is left out.
+        """
+        machine, forgotten, messages = self.machine, self.orders.forgotten, dict(inbox)
+        for j, message in inbox.items():
+            rows = machine.rows(message)
+            kept = []
+            for number, row in zip(rows[:, 0].tolist(), rows, strict=True):
+                known = self.book.known.get(number)
+                is_latest = known is not None and known.entry == row.tobytes()
+                kept.append(number not in forgotten or is_latest)
+            if not all(kept):
+                messages[j] = with_rows(message, rows[kept])
+        for j, orders in self.orders.rows.items():
+            told = messages[j] if j in messages else machine.note(j, np.zeros((0, 0)))
+            both = [*orders.values(), machine.rows(told).ravel()]
+            messages[j] = with_rows(told, np.concatenate(both))
+        return messages
 
     def settle(self) -> bool:
         """Note that the round has ended and is in the journal; return whether to greet again."""
         self.book.settle()
-        if not self.orders:
+        if not self.orders.rows:
             return False
         again = self.orders.renumbers
         for number in self.orders.forgotten:
@@ -311,84 +659,78 @@ class EntryExchange:
                 self.claims.forget(number)
         self.orders = Orders()
         if again:
-            self._first, self._said, self._oldest_said = 0.0 * self._first, {}, -1.0
-            self._told, self.published, self._is_sure = self._first, None, True
+            self._restored, self._signed, self._oldest_signed = 0.0 * self._restored, {}, -1.0
+            self._last_signed, self.published, self._is_latest = self._restored, None, True
         return again
 
     # What is sent
 
-    @property
-    def has_told_all(self) -> bool:
-        """Whether nothing is held back that is to be told without another reward."""
-        if not self._is_sure or self.orders:
-            return False
-        return self.published is not None and self.published.entry == self._own().tobytes()
-
     def publish(self, now: float) -> None:
-        """Sign what is told of the own pulls from this round on, as often as is allowed."""
-        may_tell = self._is_sure or self._may_tell(now)
-        if now >= self.signed_at + 0.99 * self.interval:
-            self._sign(self._own() if may_tell else self._first, now)
-
-    def _sign(self, own: Vector, now: float) -> None:
+        """Sign the own entry as it is sent from this round on, as often as is allowed."""
+        may_publish = self._is_latest or self._may_publish(now)
+        if now < self.signed_at + 0.99 * self.interval:
+            return
+        own = self._own() if may_publish else self._restored
         entry = own.tobytes()
         if self.published is None or self.published.entry != entry:
             (version,) = self.machine.versions(own[None])
-            self.published = Proven(entry, version, self.notary.sign(entry))
+            self.published = Proven(entry, version, self.signer.sign(entry))
             self.published_at, self.signed_at = self.replica.rounds + 1, now
-            self.published_of = 0 if own is self._first else self.replica.observed
-            self._said[version], self._told = self.notary.signed(entry, b""), own
-            if len(self._said) > REMEMBERED:
-                self._oldest_said = next(iter(self._said))
-                del self._said[self._oldest_said]
+            self.published_of = 0 if own is self._restored else self.replica.observed
+            self._signed[version] = self.signer.signed(entry, b"")
+            self._last_signed = own
+            if len(self._signed) > REMEMBERED:
+                self._oldest_signed = next(iter(self._signed))
+                del self._signed[self._oldest_signed]
+
+    def _may_publish(self, now: float) -> bool:
+        """Return whether to publish pulls since the start.
+
+        Neighbours may know of a later memory of this agent than its journal has. Then these pulls
+        belong under another number, and must not be published under this one before that is known.
+        """
+        met = [peer for peer in self.peers.values() if peer.met]
+        if met:
+            self._met_at = min(self._met_at, now)
+            late = now >= self._met_at + PATIENCE
+            self._is_latest = late or all(peer.has_sent for peer in met)
+            self.published_at = self.replica.rounds + 1
+        return self._is_latest
 
     @property
-    def is_told(self) -> bool:
+    def has_sent_all(self) -> bool:
+        """Whether nothing is held back that would be sent without another reward."""
+        if not self._is_latest or self.orders.rows:
+            return False
+        return self.published is not None and self.published.entry == self._own().tobytes()
+
+    @property
+    def is_delivered(self) -> bool:
         """Whether linked neighbours have acknowledged all own pulls."""
         if self.published is None or self.published.entry != self._own().tobytes():
             return False
         linked = (peer for peer in self.peers.values() if peer.met)
         return all(peer.acked >= self.published_at for peer in linked)
 
-    def _may_tell(self, now: float) -> bool:
-        """Return whether to tell of pulls since the start.
-
-        Neighbours may know of a later memory of this agent than its journal has. Then these pulls
-        belong under another number, and should not be told under this one before that is known.
-        """
-        met = [peer for peer in self.peers.values() if peer.met]
-        if met:
-            self._met_at = min(self._met_at, now)
-            late = now >= self._met_at + PATIENCE
-            self._is_sure = late or all(peer.has_told for peer in met)
-            self.published_at = self.replica.rounds + 1
-        return self._is_sure
-
-    def outgoing(self, peer: Peer, values: Vector) -> tuple[Vector, Fields | None]:
+    def outgoing(self, peer: SessionPeer, values: Vector) -> tuple[Vector, Fields | None]:
         """Return a message with the own entry until it has arrived, and what proves it."""
         if peer.first_sent == 0:
             peer.first_sent = int(values[0])
-        missing = peer.acked < max(peer.first_sent, self.published_at)
-        told: list[Proven] = []
+        sent: list[Proven] = []
         if values.size > HEADER:
-            told = self.book.of(self._fitting(values), self.machine.number)
-        if missing and self.published is not None:
-            told.append(self.published)
-        if not told:
+            machine = self.machine
+            rows, room = machine.rows(values), max(1, self.claims.max_agents - 1)
+            if len(rows) > room:
+                # There may be more entries than agents, one more for every memory that was lost.
+                # All get their turn; what is left out now is sent later.
+                rows = np.roll(rows, -self.replica.rounds * room, axis=0)
+                machine.postpone(rows[room:, 0])
+                rows = rows[:room]
+            sent = self.book.of(rows, machine.number)
+        if self.published is not None and peer.acked < max(peer.first_sent, self.published_at):
+            sent.append(self.published)
+        if not sent:
             return values[:HEADER], None
-        entries = np.frombuffer(b"".join(each.entry for each in told))
-        fields = write_proofs([each.proof for each in told], self.book.new_to(peer, told))
+        entries = np.frombuffer(b"".join([each.entry for each in sent]))
+        fields = write_proofs([each.proof for each in sent], self.book.new_to(peer, sent))
         return np.concatenate([values[:HEADER], entries]), fields
-
-    def _fitting(self, values: Vector) -> Rows:
-        """Return as many entries of a message as there is room for beside the own one.
-
-        There may be more entries than agents, one more for every memory that was lost. The rest
-        comes later.
-        """
-        rows, room = self.machine.rows(values), max(1, self.claims.max_agents - 1)
-        if len(rows) <= room:
-            return rows
-        rows = np.roll(rows, -self.replica.rounds * room, axis=0)  # all get their turn
-        self.machine.postpone(rows[room:, 0])
-        return rows[:room]

@@ -84,7 +84,7 @@ class ServedAgent:
         self.token: str | None = None
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
-        self.declare(session.bandit for session in node.sessions.sessions.values())
+        self.declare(session.bandit for session in node.sessions.by_number.values())
 
     def declare(self, bandits: Iterable[BanditConfig]) -> None:
         """Go by these declarations from now on."""

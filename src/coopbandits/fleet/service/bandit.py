@@ -477,7 +477,7 @@ class ServedBandit:
             id=agent.config.id,
             cluster=bandit.cluster.name,
             policy=bandit.policy,
-            started=node.chronicle.started,
+            started=node.events.started,
             now=now,
             round=replica.rounds,
             incarnation=replica.incarnation,
@@ -493,7 +493,7 @@ class ServedBandit:
                 _neighbor(peer, agent.config.neighbors.get(name) or node.place_of(name), now)
                 for name, peer in node.peers.items()
             ],
-            events=node.chronicle.since(since),
+            events=node.events.since(since),
             bandits=agent.names_from(self),
             document=documents.version if documents.enabled else None,
             by_context=by_context,
@@ -531,7 +531,7 @@ def _neighbor(peer: Peer, place: Address | None, now: float) -> NeighborState:
     Its API is at the port that it reports, on the host where it is known to be: a neighbour reports
     no host, so it cannot send the viewer elsewhere.
     """
-    (port, secure), api = peer.door, None
+    (port, secure), api = peer.endpoint, None
     if port and place is not None:
         api = f"{'https' if secure else 'http'}://{Address(place.host, port)}"
     return NeighborState(

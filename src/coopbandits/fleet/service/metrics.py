@@ -103,7 +103,7 @@ def measured(name: str, *samples: tuple[dict[str, str], float]) -> Metric:
 def agent_metrics(node: Node, services: Sequence[ServedBandit]) -> list[Metric]:
     """Return the metrics of an agent, of its bandits together and one by one."""
     peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
-    sessions, now = node.sessions.sessions.values(), node.now
+    sessions, now = node.sessions.by_number.values(), node.now
     tickets = [service.replica.tickets for service in services]
     rewards = [int(service.replica.own_counts.sum()) for service in services]
     choices = [each.next_number - 1 for each in tickets]

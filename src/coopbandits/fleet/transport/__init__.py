@@ -4,15 +4,87 @@ A transport connects an agent with its neighbours, and keeps trying. It proves t
 a link that is up is the neighbour of that id. A link carries bytes in order, or breaks; a new one
 starts from scratch. A transport does not know what the bytes mean.
 
+A node (`fleet.protocol`) does no I/O: each event leaves records in the journal's buffer, and
+actions, in order. The shell (`process/shell.py`) writes the records first and then carries out the
+actions with a transport, so no peer learns of what a crash could undo.
+
 All methods and events run in one event loop; only `start` and `stop` wait for the network.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from coopbandits.fleet.address import Address
+
+# What a node asks for
+
+
+class SendBytes(NamedTuple):
+    """Send bytes over the link to a peer.
+
+    What says nothing that a crash could undo need not wait for the disk, such as a keepalive.
+    """
+
+    peer: str
+    data: bytes
+    waits: bool = True
+
+
+class CloseLink(NamedTuple):
+    """Close the link to a peer, after sending what was queued before."""
+
+    peer: str
+    reason: str
+
+
+class MovePeer(NamedTuple):
+    """Dial a peer at another address from now on."""
+
+    peer: str
+    address: Address
+
+
+class DialAgent(NamedTuple):
+    """Call an agent once: `peer`, or whichever agent answers if that is empty.
+
+    Either `link_up` follows with the cause, or `call_failed`.
+    """
+
+    peer: str
+    address: Address
+    cause: object
+
+
+class LookUpSeeds(NamedTuple):
+    """Look up the addresses of seeds; `found_seeds` follows."""
+
+    places: tuple[Address, ...]
+
+
+Action = SendBytes | CloseLink | MovePeer | DialAgent | LookUpSeeds
+
+ITSELF = "it is this agent itself"
+"""The reason why a call of the agent's own address fails."""
+
+
+class Arrival(NamedTuple):
+    """How a link came up, with `neighbors = "auto"`.
+
+    Attributes
+    ----------
+    cause : object
+        Why the peer was called; None if it has called this agent.
+    host : str
+        The peer's address, without port.
+    """
+
+    cause: object = None
+    host: str = ""
+
+
+# What carries it out
 
 
 class LinkEvents(Protocol):
@@ -30,22 +102,22 @@ class LinkEvents(Protocol):
     def refused(self, who: str, reason: str) -> None:
         """A connection failed: a stranger, a wrong certificate, a neighbour that hung up.
 
-        `who` is an id if one was proved, otherwise an address. If nobody listens at an address,
-        that is no refusal.
+        `who` is an id if one was proved, otherwise an address. An address that does not answer
+        is not reported.
         """
 
 
 class Transport(ABC):
     """Links to the neighbours of one agent."""
 
-    def hold(self) -> None:  # noqa: B027  who always tells at once need not know of it
-        """From now on, tell what arrives over links when `read` is called, and not before.
+    def hold(self) -> None:  # noqa: B027  a transport without sockets reports at once
+        """From now on, report what arrives over links when `read` is called, and not before.
 
         Call it before `start`, and then `read` many times a second.
         """
 
-    def read(self) -> None:  # noqa: B027  most need not
-        """Tell what has arrived on links that are up, and which of them are down."""
+    def read(self) -> None:  # noqa: B027  nothing to do where nothing is held
+        """Report what has arrived on links that are up, and which of them are down."""
 
     @abstractmethod
     async def start(self, events: LinkEvents) -> None:
@@ -53,7 +125,7 @@ class Transport(ABC):
 
     @abstractmethod
     def send(self, peer: str, data: bytes) -> bool:
-        """Hand bytes to a link that is up.
+        """Send bytes over a link that is up.
 
         Returns False if there is none, or if so many bytes are queued that the link is closed
         instead; `link_down` then follows.

@@ -1,49 +1,54 @@
-"""One connection, from proving who is at the other end until it closes.
+"""One TLS connection, from proving who is at the other end until it closes.
 
-The dialling end waits for one byte, which the other end sends once it has accepted the dialler. In
-TLS 1.3 the handshake is over for the dialling end before its certificate has been checked, so
-without that byte it would mistake a refusal for a link that came up and broke. Where the dialling
-end learns only now who has answered, it first sends its id, preceded by its length as one byte: by
-then it has decided to go on.
+*The handshake.* The dialling end waits for one byte, which the other end sends once it has accepted
+the dialler. In TLS 1.3 the handshake is over for the dialling end before its certificate has been
+checked, so without that byte it would mistake a refusal for a link that came up and broke. Where
+the dialling end learns only now who has answered, it first sends its id, preceded by its length as
+one byte: by then it has decided to continue.
+
+*Bytes.* A `Stream` handles at most one TLS record per callback of the event loop; if more has
+arrived, the loop calls again after all others had their turn. A held stream is read by a
+`PolledReader` instead: what rounds by the clock send is used at the next tick only, and waking for
+each message costs more than reading it, so an agent with such rounds looks once per tick which
+links have something.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import select
 import socket
 import ssl
+import time
+from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from coopbandits.fleet.identity.tls import ALPN, Credentials, peer_name, reason_of
-from coopbandits.fleet.transport import LinkEvents
 from coopbandits.fleet.transport.sockets import Timing, tune
-from coopbandits.fleet.transport.stream import Stream
+
+if TYPE_CHECKING:
+    from coopbandits.fleet.transport.tcp import TcpTransport
 
 WELCOME = b"\x01"
 CLOSED = "the neighbour closed the link"
+RECORD = 1 << 14
+"""The largest TLS record: reading this much leaves nothing buffered in OpenSSL."""
 
+POLL_SECONDS = 1.0
+"""Time between two reads that the event loop did not ask for.
 
-class Links(Protocol):
-    """What a connection needs of its transport."""
+uvloop calls only once for a connection that was reset, however much is left to read.
+"""
 
-    node: str
-    timing: Timing
-    events: LinkEvents
-    connections: set[Connection]
-    """The open connections."""
-    says_name: bool
-    """Whether diallers send their id."""
+TURNS = 64
+"""Most records of one stream read at once: as much as may be queued at the other end."""
 
-    def objection(self, name: str, *, dialled: bool) -> str | None:
-        """Return why whoever dialled, or was dialled, is refused; None if it is accepted."""
+SECONDS = 0.005
+"""Time budget of one read pass, so that the event loop stays responsive; a record may exceed it."""
 
-    def begin(self, connection: Connection) -> None:
-        """Make a connection the link to its peer."""
-
-    def end(self, connection: Connection, reason: str) -> None:
-        """Take down a link."""
+log = logging.getLogger(__name__)
 
 
 class Connection:
@@ -51,14 +56,14 @@ class Connection:
 
     Parameters
     ----------
-    links : Links
+    links : TcpTransport
         The transport it belongs to.
     address : str
         Where the other end is.
     peer : str or None
-        The id that was dialled, "" for whoever answers; None if the other end dialled us.
+        The id that was dialled, "" for any agent that answers; None if the other end dialled.
     cause : object
-        Why it was dialled, for whoever asked for it.
+        Why it was dialled, handed back to the node.
 
     Attributes
     ----------
@@ -74,7 +79,9 @@ class Connection:
         The socket is closed.
     """
 
-    def __init__(self, links: Links, address: str, peer: str | None, cause: object = None) -> None:
+    def __init__(
+        self, links: TcpTransport, address: str, peer: str | None, cause: object = None
+    ) -> None:
         self.links, self.address, self.dialled = links, address, peer is not None
         self.cause = cause
         self.peer = peer or ""
@@ -92,15 +99,8 @@ class Connection:
 
     def open(self, sock: ssl.SSLSocket) -> None:
         """Start: check the certificate."""
-        self.stream = Stream(sock, self)
+        self.stream = stream = Stream(sock, self)
         self.links.connections.add(self)
-        self._prove(sock, self.stream)
-
-    def _say_name(self, stream: Stream) -> None:
-        name = self.links.node.encode()
-        stream.write(bytes([len(name)]) + name)
-
-    def _prove(self, sock: ssl.SSLSocket, stream: Stream) -> None:
         name = peer_name(sock.getpeercert())
         if name is None:
             return self.refuse("its certificate does not have exactly one name")
@@ -115,7 +115,10 @@ class Connection:
         if objection:
             return self.refuse(objection)
         self.peer = name
-        return self._say_name(stream) if self.links.says_name else None
+        if self.links.says_name:
+            own = self.links.node.encode()
+            stream.write(bytes([len(own)]) + own)
+        return None
 
     def _admit(self, name: str, stream: Stream) -> None:
         objection = self.links.objection(name, dialled=False)
@@ -140,16 +143,14 @@ class Connection:
             except Exception:
                 self.abort("what it sent could not be handled")
                 raise  # the event loop logs it
-        elif self.dialled:
-            self._hear_welcome(data)
-        else:
+        elif not self.dialled:
             self._hear_name(data)
-
-    def _hear_welcome(self, data: bytes) -> None:
-        if data[:1] != WELCOME:
-            return self.refuse("it answered with something else than a welcome")
-        self._begin()
-        return self.data_received(data[1:]) if len(data) > 1 else None
+        elif data[:1] != WELCOME:
+            self.refuse("it answered with something else than a welcome")
+        else:
+            self._begin()
+            if len(data) > 1:
+                self.data_received(data[1:])
 
     def _hear_name(self, data: bytes) -> None:
         self._heard += data
@@ -164,7 +165,7 @@ class Connection:
         return None
 
     def refuse(self, reason: str) -> None:
-        """Give up a connection before it is up; whoever waits for `settled` closes it."""
+        """Give up a connection before it is up; `establish` waits for `settled` and closes it."""
         self.closing = True
         self.refusal = self.refusal or reason
         if not self.settled.is_set():
@@ -205,9 +206,6 @@ class Connection:
         self.finish(reason)
         self.links.connections.discard(self)
         self.lost.set()
-
-
-log = logging.getLogger(__name__)
 
 
 async def establish(
@@ -270,3 +268,210 @@ async def _ready(
         await ready.wait()
     finally:
         forget(sock)
+
+
+class User(Protocol):
+    """Receives a stream's callbacks, which never come from inside a call to the stream."""
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes have arrived, split anywhere."""
+
+    def connection_lost(self, error: OSError | None) -> None:
+        """The socket is closed; the error is None if either end closed it on purpose."""
+
+
+class Stream:
+    """Sends what the system accepts at once, and queues the rest.
+
+    Parameters
+    ----------
+    sock : SSLSocket
+        Connected, non-blocking, after its handshake. The stream closes it.
+    user : User
+        Receives the callbacks.
+
+    Attributes
+    ----------
+    waiting : int
+        Bytes queued.
+    """
+
+    def __init__(self, sock: ssl.SSLSocket, user: User) -> None:
+        self.sock, self.user = sock, user
+        self.waiting = 0
+        self._queue: deque[bytes] = deque()
+        self._blocked = False
+        self._open = True
+        self._deadline: asyncio.TimerHandle | None = None  # set while closing
+        self._loop = asyncio.get_running_loop()
+        self._held: PolledReader | None = None
+        self._loop.add_reader(sock, self.read)
+        self._next_poll: asyncio.Handle = self._loop.call_later(POLL_SECONDS, self._poll)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes; after `close` or the end they are discarded."""
+        if self._deadline is not None or not self._open:
+            return
+        if len(data) <= RECORD:
+            self._queue.append(data)
+        else:
+            self._queue += (data[at : at + RECORD] for at in range(0, len(data), RECORD))
+        self.waiting += len(data)
+        if not self._blocked:
+            self._flush()
+
+    def hold(self, held: PolledReader) -> None:
+        """Read when `held` is read, instead of when something arrives."""
+        if self._open and self._deadline is None:
+            self._loop.remove_reader(self.sock)
+            self._held = held
+            held.add(self)
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.remove(self)
+            self._held = None
+
+    def close(self, patience: float) -> None:
+        """Send what is queued, then close in order; abort after `patience` seconds."""
+        if self._open and self._deadline is None:
+            if self._held is not None:
+                self._let_go()
+                self._loop.add_reader(self.sock, self.read)
+            self._deadline = self._loop.call_later(patience, self.abort)
+            if not self._queue:
+                self._shut_down()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._open:
+            self._release()
+            self._loop.call_soon(self.user.connection_lost, None)
+
+    def read(self) -> bool:
+        """Take one record, and return whether there was one, so that there may be more."""
+        try:
+            data = self.sock.recv(RECORD)
+        except (BlockingIOError, ssl.SSLWantReadError):  # a partial record, or one internal to TLS
+            return False
+        except OSError as error:
+            self._lose(error)
+            return False
+        if not data:
+            self._lose(None)
+        elif self._deadline is None:
+            self.user.data_received(data)
+        return bool(data)
+
+    def _poll(self) -> None:
+        more = self._open and self.read()
+        if self._open:
+            self._next_poll = self._loop.call_later(0.0 if more else POLL_SECONDS, self._poll)
+
+    def _flush(self) -> None:
+        queue = self._queue
+        try:
+            while queue:
+                data = queue[0]  # TLS requires a retry with the very same bytes
+                sent = self.sock.send(data)
+                self.waiting -= sent
+                if sent == len(data):
+                    queue.popleft()
+                else:
+                    queue[0] = data[sent:]
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            return self._block()
+        except OSError as error:
+            return self._fail(error)
+        if self._blocked:
+            self._blocked = False
+            self._loop.remove_writer(self.sock)
+        return None if self._deadline is None else self._shut_down()
+
+    def _block(self) -> None:
+        if not self._blocked:
+            self._blocked = True
+            self._loop.add_writer(self.sock, self._flush)
+
+    def _shut_down(self) -> None:
+        """Close the sending direction, and wait until the other end does the same.
+
+        Closing a socket with unread bytes resets the connection, which may discard what was sent.
+        """
+        try:
+            self._notify_close()
+            self.sock.shutdown(socket.SHUT_WR)
+        except ssl.SSLWantWriteError:
+            self._block()
+        except OSError as error:
+            self._fail(error)
+
+    def _notify_close(self) -> None:
+        try:
+            self.sock.unwrap()
+        except ssl.SSLWantWriteError:
+            raise
+        except ssl.SSLError:  # the other end has not sent its close_notify yet
+            return
+
+    def _fail(self, error: OSError) -> None:
+        """End soon with this error, not with one that a later read would raise."""
+        self._let_go()
+        self._loop.remove_reader(self.sock)
+        self._loop.call_soon(self._lose, error)
+
+    def _lose(self, error: OSError | None) -> None:
+        if self._open:
+            self._release()
+            self.user.connection_lost(error)
+
+    def _release(self) -> None:
+        self._open = False
+        self._let_go()
+        self._loop.remove_reader(self.sock)
+        self._loop.remove_writer(self.sock)
+        self._next_poll.cancel()
+        if self._deadline:
+            self._deadline.cancel()
+        self._queue.clear()
+        self.sock.close()
+
+
+class PolledReader:
+    """Reads the streams that are held, when it is asked to."""
+
+    def __init__(self) -> None:
+        self._ready = select.poll()
+        self._streams: dict[int, Stream] = {}
+        self._rest: asyncio.Handle | None = None
+
+    def add(self, stream: Stream) -> None:
+        file = stream.sock.fileno()
+        self._streams[file] = stream
+        self._ready.register(file, select.POLLIN)
+
+    def remove(self, stream: Stream) -> None:
+        """Forget a stream, before its socket is closed."""
+        file = stream.sock.fileno()
+        del self._streams[file]
+        self._ready.unregister(file)
+
+    def read(self) -> None:
+        """Read all that has arrived; a stream that never ends lets others have their turn."""
+        until = time.monotonic() + SECONDS
+        for turn in range(TURNS):
+            if turn and time.monotonic() >= until:
+                break
+            taken = False
+            for file, _ in self._ready.poll(0):
+                stream = self._streams.get(file)  # what another one said may have closed it
+                if stream is not None and stream.read():
+                    taken = True
+            if not taken:
+                return
+        if self._rest is None:
+            self._rest = asyncio.get_running_loop().call_soon(self._read_rest)
+
+    def _read_rest(self) -> None:
+        self._rest = None
+        self.read()

@@ -61,7 +61,6 @@ class MemoryNetwork:
             self.close(pair, "the link was cut")
 
     def heal(self, one: str, other: str) -> None:
-        """Undo `cut`."""
         pair = frozenset((one, other))
         self.cuts.discard(pair)
         self.connect(pair)
@@ -76,11 +75,13 @@ class MemoryNetwork:
         if all(willing):
             link = self.links[pair] = MemoryLink()
             for end, peer in ((one, other), (other, one)):
-                end.tell(end.link_up, peer.node, link)
+                end.schedule(end.link_up, peer.node, link)
         elif any(willing):
             stranger, host = (one, other) if willing[0] else (other, one)
-            host.tell(host.events.refused, stranger.node, f"{stranger.node!r} is no neighbour")
-            stranger.tell(stranger.events.refused, host.node, "it hung up before the link was up")
+            host.schedule(host.events.refused, stranger.node, f"{stranger.node!r} is no neighbour")
+            stranger.schedule(
+                stranger.events.refused, host.node, "it hung up before the link was up"
+            )
 
     def close(self, pair: frozenset[str], reason: str, again: bool = False) -> None:
         """Take a link down at both ends; if it is intact, bytes in transit still arrive."""
@@ -88,7 +89,7 @@ class MemoryNetwork:
         link.open = False
         for node in sorted(pair & self.running.keys()):
             (peer,) = pair - {node}
-            self.running[node].tell(self.running[node].link_down, peer, link, reason)
+            self.running[node].schedule(self.running[node].link_down, peer, link, reason)
         if again:
             asyncio.get_running_loop().call_later(self.pause, self.connect, pair)
 
@@ -103,7 +104,6 @@ class MemoryTransport(Transport):
         self.up: dict[str, MemoryLink] = {}
 
     async def start(self, events: LinkEvents) -> None:
-        """Join the network."""
         if self.node in self.network.running:
             raise InputError(f"an agent {self.node!r} is running already; stop it first")
         self.events = events
@@ -112,7 +112,6 @@ class MemoryTransport(Transport):
             self.network.connect(frozenset((self.node, other)))
 
     def send(self, peer: str, data: bytes) -> bool:
-        """Send bytes over a link that is up."""
         link = self.up.get(peer)
         if link is None or not link.open:
             return False
@@ -123,44 +122,39 @@ class MemoryTransport(Transport):
             return False
         link.waiting[peer] = waiting + len(data)
         end = self.network.running[peer]
-        end.tell(end.deliver, self.node, link, data)
+        end.schedule(end.deliver, self.node, link, data)
         return True
 
     def drop(self, peer: str, reason: str) -> None:
-        """Close a link; it comes up again after a pause."""
         link = self.up.get(peer)
         if link is not None and link.open:
             self.network.close(frozenset((self.node, peer)), reason, again=True)
 
     async def stop(self) -> None:
-        """Leave the network; no more events follow."""
         if self.network.running.get(self.node) is self:
             del self.network.running[self.node]
             for pair in [pair for pair in self.network.links if self.node in pair]:
                 self.network.close(pair, "the neighbour closed the link")
         self.up = {}
 
-    def tell(self, event: Callable[..., None], *what: Any) -> None:
+    def schedule(self, event: Callable[..., None], *what: Any) -> None:
         """Schedule an event; it is dropped if this end has been stopped by then."""
-        asyncio.get_running_loop().call_soon(self._tell, event, *what)
+        asyncio.get_running_loop().call_soon(self._run, event, *what)
 
-    def _tell(self, event: Callable[..., None], *what: Any) -> None:
+    def _run(self, event: Callable[..., None], *what: Any) -> None:
         if self.network.running.get(self.node) is self:
             event(*what)
 
     def link_up(self, peer: str, link: MemoryLink) -> None:
-        """Start to use a link."""
         self.up[peer] = link
         self.events.link_up(peer)
 
     def deliver(self, peer: str, link: MemoryLink, data: bytes) -> None:
-        """Take bytes off the link."""
         link.waiting[self.node] -= len(data)
         if link.intact and data:
             self.events.received(peer, data)
 
     def link_down(self, peer: str, link: MemoryLink, reason: str) -> None:
-        """Stop using a link."""
         if self.up.get(peer) is link:
             del self.up[peer]
         self.events.link_down(peer, reason)

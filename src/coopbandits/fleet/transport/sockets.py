@@ -14,7 +14,7 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.tls import reason_of
-from coopbandits.fleet.sparing import SparingLog
+from coopbandits.fleet.ratelimit import RateLimitedLog
 
 BACKLOG = 128
 
@@ -23,7 +23,7 @@ Found = tuple[Any, ...]
 
 
 def require_loopback(addresses: Iterable[Address]) -> None:
-    """Refuse addresses that are not on this machine's loopback interface."""
+    """Reject addresses that are not on this machine's loopback interface."""
     for address in addresses:
         if not address.is_loopback:
             raise InputError(
@@ -127,7 +127,7 @@ class Listener:
         self.take = take
         self.sockets: list[socket.socket] = []
         self._breaks: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._failures = SparingLog(log, "failures to take a call", few=1)
+        self._failures = RateLimitedLog(log, "failures to accept a connection", few=1)
 
     async def open(self, address: Address, timeout: float) -> Address:
         """Start to listen, and return the address with its actual port."""
@@ -137,14 +137,13 @@ class Listener:
         return Address(*self.sockets[0].getsockname()[:2])
 
     def attend(self, sockets: list[socket.socket]) -> None:
-        """Take calls at sockets that listen already."""
+        """Accept connections at sockets that listen already."""
         self.sockets = sockets
         for sock in sockets:
             sock.setblocking(False)
             self._watch(sock)
 
     def close(self) -> None:
-        """Stop listening."""
         for pause in self._breaks.values():
             pause.cancel()
         for sock in self.sockets:
@@ -166,13 +165,13 @@ class Listener:
         sock.setblocking(False)
         try:
             self.take(sock, address)
-        except Exception:  # one call must not end all
+        except Exception:  # one connection must not end all others
             sock.close()
-            log.exception("a call from %s could not be taken", address)
+            log.exception("cannot accept the connection from %s", address)
 
     def _pause(self, listener: socket.socket, error: OSError) -> None:
         loop = asyncio.get_running_loop()
-        text = "no calls are taken for %s s: %s"
+        text = "not accepting connections for %s s: %s"
         self._failures.warning(loop.time(), text, RETRY_SECONDS, reason_of(error))
         loop.remove_reader(listener)
         self._breaks[listener] = loop.call_later(RETRY_SECONDS, self._watch, listener)

@@ -1,4 +1,13 @@
-"""Links over TCP, with mutual TLS 1.3: one connection per pair, dialled by the higher id."""
+"""Links over TCP, with mutual TLS 1.3: one connection per pair of agents.
+
+`TcpTransport` has links to the neighbours that a configuration lists; of two of them the one with
+the higher id dials. `OpenTransport` has links to any agent of the fleet, opened and closed one by
+one while the agent runs.
+
+Seeds may be services, hosts and ports under one name by SRV records (RFC 2782). asyncio and the C
+library look up addresses alone. dnspython reads the machine's `resolv.conf`, repeats questions that
+are lost, and asks over TCP where an answer is too long for a datagram.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +15,23 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Callable, Coroutine, Mapping
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.address import Address
+from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.identity.tls import Credentials, reason_of
-from coopbandits.fleet.transport import LinkEvents, Transport
-from coopbandits.fleet.transport.connection import Connection, establish
-from coopbandits.fleet.transport.sockets import Listener, Timing, chance, connect, require_loopback
-from coopbandits.fleet.transport.stream import Held
+from coopbandits.fleet.transport import ITSELF, LinkEvents, Transport
+from coopbandits.fleet.transport.connection import Connection, PolledReader, establish
+from coopbandits.fleet.transport.sockets import (
+    Listener,
+    Timing,
+    chance,
+    connect,
+    require_loopback,
+    resolve,
+)
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +41,27 @@ MAX_WAITING = 1 << 20
 MAX_CALLERS = 64
 """The most unauthenticated inbound connections; the oldest makes room for a new one."""
 
+MOST_FOUND = 64
+"""The most addresses used of one name."""
+
 REPLACED = "replaced by a new connection"
 STOPPED = "stopped"
 
 
+class Nobody:
+    """Ignores all events, before a transport is started and after it is stopped."""
+
+    def link_up(self, peer: str) -> None: ...
+
+    def received(self, peer: str, data: bytes) -> None: ...
+
+    def link_down(self, peer: str, reason: str) -> None: ...
+
+    def refused(self, who: str, reason: str) -> None: ...
+
+
 class TcpTransport(Transport):
-    """Links to the neighbours of one agent over TCP.
+    """Links to the neighbours that an agent's configuration lists.
 
     Of two neighbours the one with the higher id dials and the other one listens. A second
     connection of the same neighbour replaces the first, which may be left from before a crash.
@@ -85,11 +116,11 @@ class TcpTransport(Transport):
         self._listener = Listener(self._take)
         self._tasks: set[asyncio.Task[None]] = set()
         self._callers: dict[Connection, asyncio.Task[None]] = {}
-        self._held: Held | None = None
+        self._held: PolledReader | None = None
 
     def hold(self) -> None:
         """Read links when `read` is called, so that what arrives wakes nobody."""
-        self._held = Held()
+        self._held = PolledReader()
 
     def read(self) -> None:
         """Read what has arrived on links that are up."""
@@ -110,7 +141,7 @@ class TcpTransport(Transport):
         except OSError as error:
             raise InputError(
                 f"agent {self.node!r} cannot listen on {self.address} "
-                f"({reason_of(error)}); choose another address, or stop who uses it"
+                f"({reason_of(error)}); choose another address, or stop the program that uses it"
             ) from None
         for peer in self.neighbors:
             if peer < self.node:
@@ -129,7 +160,6 @@ class TcpTransport(Transport):
         return True
 
     def drop(self, peer: str, reason: str) -> None:
-        """Close a link."""
         connection = self._links.get(peer)
         if connection is not None:
             connection.close(reason)
@@ -159,7 +189,7 @@ class TcpTransport(Transport):
         await lost
 
     def objection(self, name: str, *, dialled: bool) -> str | None:
-        """Return why whoever dialled is refused; None if it is accepted."""
+        """Return why to reject an agent that has dialled, or was dialled; None to accept it."""
         if dialled:  # it is the one that was meant
             return None
         if name not in self.neighbors:
@@ -180,7 +210,6 @@ class TcpTransport(Transport):
         self.events.link_up(connection.peer)
 
     def end(self, connection: Connection, reason: str) -> None:
-        """Take down a link."""
         del self._links[connection.peer]
         self.events.link_down(connection.peer, reason)
 
@@ -203,7 +232,11 @@ class TcpTransport(Transport):
     async def _dial(self, peer: str) -> None:
         loop, failures = asyncio.get_running_loop(), 0
         while True:
-            connection = await self._try(peer)
+            connection = None
+            try:
+                connection = await self._connect(peer, self.neighbors[peer])
+            except Exception:  # the neighbour must be dialled again whatever happened
+                log.exception("agent %s failed to call %s, and tries again", self.node, peer)
             if connection is not None:
                 since = loop.time()
                 await connection.ended.wait()
@@ -211,16 +244,6 @@ class TcpTransport(Transport):
                     failures = 0
             await asyncio.sleep(self.timing.pause(failures, self.uniform()))
             failures += 1
-
-    async def _try(self, peer: str) -> Connection | None:
-        try:
-            return await self._call(peer)
-        except Exception:  # the neighbour must be dialled again whatever happened
-            log.exception("agent %s failed to call %s, and tries again", self.node, peer)
-            return None
-
-    async def _call(self, peer: str) -> Connection | None:
-        return await self._connect(peer, self.neighbors[peer])
 
     async def _connect(
         self, peer: str, address: Address, cause: object = None
@@ -236,17 +259,140 @@ class TcpTransport(Transport):
         return connection
 
 
-class Nobody:
-    """Ignores all events, before a transport is started and after it is stopped."""
+class OpenTransport(TcpTransport):
+    """Links with any agent that has a certificate of the fleet, by calls.
 
-    def link_up(self, peer: str) -> None:
-        """Ignore it."""
+    Either end may call. Where both do at the same time, the call of the higher id is the one that
+    counts. A link that is down is not dialled again by itself.
 
-    def received(self, peer: str, data: bytes) -> None:
-        """Ignore it."""
+    Parameters
+    ----------
+    node, listen, credentials, settings
+        As for `TcpTransport`.
+    """
 
-    def link_down(self, peer: str, reason: str) -> None:
-        """Ignore it."""
+    says_name = True
 
-    def refused(self, who: str, reason: str) -> None:
-        """Ignore it."""
+    def __init__(
+        self, node: str, listen: Address, credentials: Credentials, **settings: Any
+    ) -> None:
+        super().__init__(node, listen, {}, credentials, **settings)
+        self._calls: Counter[str] = Counter()
+
+    def call(
+        self, peer: str, address: Address, cause: object, failed: Callable[[str], None]
+    ) -> None:
+        """Call an agent once: `peer`, or whichever agent answers if that is empty.
+
+        Either `link_up` follows, and `cause_of` tells the cause, or `failed` with a reason.
+        """
+        self._spawn(self._call_once(peer, address, cause, failed))
+
+    async def _call_once(
+        self, peer: str, address: Address, cause: object, failed: Callable[[str], None]
+    ) -> None:
+        self._calls[peer] += 1
+        try:
+            connection = await self._connect(peer, address, cause)
+        except Exception:  # the node waits for an answer
+            log.exception("agent %s failed to call %s", self.node, peer or address)
+            connection = None
+        finally:
+            self._calls -= Counter([peer])
+        if connection is None:
+            failed("nobody answers")
+        elif not connection.up:
+            failed(connection.refusal)
+
+    def cause_of(self, peer: str) -> object:
+        """Return why a neighbour was called; None if it has called itself."""
+        return self._links[peer].cause
+
+    def objection(self, name: str, *, dialled: bool) -> str | None:
+        """Reject itself, an agent that is linked, and the lower of two that call each other."""
+        if name == self.node:
+            return ITSELF
+        link = self._links.get(name)
+        if link is not None and not link.closing and not self._gives_way(link, name, dialled):
+            return f"{name!r} is linked already"
+        if not dialled and name < self.node and self._is_calling(name):
+            return f"{name!r} is being called, and has the lower id"
+        return None
+
+    def _is_calling(self, name: str) -> bool:
+        return bool(self._calls[name]) or any(  # it was called by its address, and has proved it
+            each.dialled and each.peer == name and not (each.up or each.closing)
+            for each in self.connections
+        )
+
+    def _gives_way(self, link: Connection, name: str, dialled: bool) -> bool:
+        """Return whether a link ends when another one with the same agent could begin.
+
+        A caller that calls twice has lost the first one. Of two that called each other at the same
+        time, the higher id counts.
+        """
+        if link.dialled == dialled:
+            return not dialled
+        young = asyncio.get_running_loop().time() - link.since < self.timing.proven
+        return self.node > name and young if dialled else name > self.node
+
+    def host_of(self, peer: str) -> str:
+        """Return the address, without port, of the other end of a link."""
+        return parse_address(self._links[peer].address).host
+
+    def look_up(self, places: Iterable[Address], found: Callable[[list[Address]], None]) -> None:
+        """Look up names, and report all addresses that were found."""
+        self._spawn(self._look_up(list(places), found))
+
+    async def _look_up(self, places: list[Address], found: Callable[[list[Address]], None]) -> None:
+        addresses: dict[Address, None] = {}
+        for place in places:
+            try:
+                async with asyncio.timeout(self.timing.handshake):
+                    answers = await _addresses(place)
+            except OSError as error:  # a timeout, too
+                log.info("the name of %s cannot be looked up: %s", place, reason_of(error))
+                continue
+            addresses |= dict.fromkeys(answers[:MOST_FOUND])
+        found(list(addresses))
+
+
+async def _addresses(place: Address) -> list[Address]:
+    """Return all addresses of a name, or of the hosts of a service."""
+    places = [place]
+    if place.is_service:
+        places = (await find_service(place.host))[:MOST_FOUND]
+    found = await asyncio.gather(*map(resolve, places), return_exceptions=True)
+    failed = [each for each in found if isinstance(each, BaseException)]
+    if failed and len(failed) == len(found):
+        raise failed[0]
+    known = [each for each in found if not isinstance(each, BaseException)]
+    return [Address(*each[4][:2]) for answers in known for each in answers]
+
+
+def make_resolver() -> Any:
+    """Return what asks the name servers of this machine."""
+    from dns.asyncresolver import Resolver  # optional: only agents that need it import it
+
+    return Resolver()
+
+
+async def find_service(name: str) -> list[Address]:
+    """Return where a service is, such as `_coopbandits._tcp.example.org`.
+
+    All records count, whatever their priority and weight: seeds are places to look first, and not a
+    load to be shared.
+
+    Raises
+    ------
+    OSError
+        Its name cannot be looked up.
+    """
+    from dns.exception import DNSException
+
+    try:
+        answer = await make_resolver().resolve(f"{name}.", "SRV", search=False)
+    except DNSException as error:
+        raise OSError(str(error)) from error
+    found = sorted((each.priority, str(each.target).rstrip("."), each.port) for each in answer)
+    return [Address(host, port) for _, host, port in found if host and port]

@@ -1,15 +1,12 @@
-"""Logs of events that others can cause as often as they like: a few in full, the rest counted."""
+"""Logs of events that others can trigger as often as they like: a few in full, the rest counted."""
 
 from __future__ import annotations
 
 import logging
 import math
 
-FEW = 5
-INTERVAL = 60.0
 
-
-class SparingLog:
+class RateLimitedLog:
     """Writes at most a few lines per interval, however much happens.
 
     Parameters
@@ -17,7 +14,7 @@ class SparingLog:
     log : Logger
         Where lines go.
     what : str
-        What is counted, for the line that tells how many were left out.
+        What is counted, for the line that says how many were left out.
     few : int
         Lines per interval.
     interval : float
@@ -25,20 +22,20 @@ class SparingLog:
     """
 
     def __init__(
-        self, log: logging.Logger, what: str, few: int = FEW, interval: float = INTERVAL
+        self, log: logging.Logger, what: str, few: int = 5, interval: float = 60.0
     ) -> None:
         self.log, self.what, self.few, self.interval = log, what, few, interval
         self._since, self._count = -math.inf, 0
 
     def info(self, now: float, text: str, *arguments: object) -> None:
         """Log a line, or count it; `now` is in seconds on any clock."""
-        self._tell(logging.INFO, now, text, *arguments)
+        self._write(logging.INFO, now, text, *arguments)
 
     def warning(self, now: float, text: str, *arguments: object) -> None:
         """Log a warning, or count it."""
-        self._tell(logging.WARNING, now, text, *arguments)
+        self._write(logging.WARNING, now, text, *arguments)
 
-    def _tell(self, level: int, now: float, text: str, *arguments: object) -> None:
+    def _write(self, level: int, now: float, text: str, *arguments: object) -> None:
         if now - self._since >= self.interval:
             if self._count > self.few:
                 self.log.warning("%d more %s were not logged", self._count - self.few, self.what)
