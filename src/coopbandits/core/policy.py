@@ -10,8 +10,7 @@ from coopbandits.core.aggregate import AnyAggregation, CentralAggregation, Contr
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS, Index, Support, read_support
-from coopbandits.core.notebook import html_facts
-from coopbandits.core.spelling import Named, settings_of
+from coopbandits.core.spelling import Named, html_facts, settings_of
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Agent, LocalView

@@ -6,9 +6,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.cooperative import CooperativeAgent, read_arm, read_reward
 from coopbandits.core.errors import InputError
-from coopbandits.core.guards import read_arm, read_reward
 from coopbandits.core.index import ANY_REWARDS, Support
 from coopbandits.core.policy import AnyPolicy, Policy
 from coopbandits.core.sources import Source

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache
+from html import escape
 from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -248,3 +249,15 @@ def parse_value(text: str) -> Any:
             continue
         return float(number) if kind is Fraction else number
     return text
+
+
+LEFT = 'style="text-align:left"'
+
+
+def html_facts(title: str, facts: Sequence[tuple[str, object]]) -> str:
+    """Return a table of names and values."""
+    rows = "".join(
+        f"<tr><th {LEFT}>{escape(name)}</th><td {LEFT}>{escape(str(value))}</td></tr>"
+        for name, value in facts
+    )
+    return f"<div><strong>{escape(title)}</strong><table>{rows}</table></div>"

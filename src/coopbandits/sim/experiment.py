@@ -41,8 +41,7 @@ from coopbandits.problems import make_problem
 from coopbandits.sim.clocks import parse_clocks
 from coopbandits.sim.engine import AUTO, NAMES
 from coopbandits.sim.ledger import Cell
-from coopbandits.sim.setup import PRECISIONS
-from coopbandits.sim.stop import read_stop
+from coopbandits.sim.setup import PRECISIONS, read_stop
 
 DEFAULTS: dict[str, Any] = {
     "horizon": 10_000,

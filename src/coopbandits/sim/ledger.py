@@ -36,12 +36,13 @@ from coopbandits.sim.setup import (
     COUNTS,
     PRECISIONS,
     Setup,
+    Stop,
     read_conditions,
+    read_stop,
     read_world,
     recorded_rounds,
 )
 from coopbandits.sim.simulate import play, read_policy
-from coopbandits.sim.stop import Stop, read_stop
 
 
 @dataclass(frozen=True, eq=False)

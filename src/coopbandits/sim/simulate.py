@@ -31,11 +31,12 @@ from coopbandits.sim.record import (
 from coopbandits.sim.setup import (
     PRECISIONS,
     Setup,
+    Stop,
     read_conditions,
+    read_stop,
     read_world,
     recorded_rounds,
 )
-from coopbandits.sim.stop import Stop, read_stop
 
 Policies = AnyPolicy | str | Sequence[AnyPolicy | str]
 

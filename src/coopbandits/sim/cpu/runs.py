@@ -24,9 +24,9 @@ from coopbandits.sim.cpu.choice_forms import (
 )
 from coopbandits.sim.cpu.choices import compiled_choice, declares_bonus, explorations
 from coopbandits.sim.cpu.world import make_tally, make_world, write_record
-from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.reference import play_again
+from coopbandits.sim.setup import global_knowledge
 
 Rows = NDArray[np.float64]
 """Registers of every agent: (run, agent, size)."""

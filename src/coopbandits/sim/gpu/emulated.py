@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
-from coopbandits.sim.cost import physical_memory
+from coopbandits.sim.engine import physical_memory
 from coopbandits.sim.gpu.backend import Launch, cached
 from coopbandits.sim.gpu.source import text_of
 

@@ -9,11 +9,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from coopbandits.core.draws import normal_cubics
+from coopbandits.core.draws import normal_cubics, stream_keys
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
-from coopbandits.core.streams import stream_keys
 from coopbandits.sim import cpu
 from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
 from coopbandits.sim.gpu.backend import Backend, Launch, Program
