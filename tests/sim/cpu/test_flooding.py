@@ -6,9 +6,8 @@ import networkx as nx
 import pytest
 
 from coopbandits import MPUCB, GaussianBandit, InputError, Network, UCBNetwork, simulate
-from coopbandits.sim.cpu import balls as module
 from coopbandits.sim.cpu import flooding
-from coopbandits.sim.cpu.balls import find_balls
+from coopbandits.sim.cpu.flooding import find_balls
 
 
 def test_runs_whose_rings_do_not_fit_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,9 +48,9 @@ def test_one_agent_is_a_ball() -> None:
 def test_the_memory_that_would_be_needed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Balls of 7 on a cycle of 1000, two numbers per level: 4 · 7 + 20 · 4 bytes an agent."""
     network = Network.from_spec("cycle:1000")
-    monkeypatch.setattr(module, "MOST_BYTES", 108_000)
+    monkeypatch.setattr(flooding, "MOST_BYTES", 108_000)
     find_balls(network, 3)
-    monkeypatch.setattr(module, "MOST_BYTES", 107_999)
+    monkeypatch.setattr(flooding, "MOST_BYTES", 107_999)
     with pytest.raises(InputError, match=r"hop limit 3\b.* 1000 agents.* 0\.000108 GB"):
         find_balls(network, 3)
 
@@ -60,7 +59,7 @@ def test_large_balls_are_refused_before_they_are_all_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A hundred thousand members in each of as many balls: nobody waits for those."""
-    monkeypatch.setattr(module, "MOST_BYTES", 20_000_000)
+    monkeypatch.setattr(flooding, "MOST_BYTES", 20_000_000)
     network = Network.from_spec("star:100000")
     find_balls(network, 1)
     with pytest.raises(InputError, match=r"40 GB.* 0\.02 GB"):

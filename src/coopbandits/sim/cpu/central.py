@@ -8,8 +8,6 @@ import numpy as np
 
 from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
-from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
@@ -22,8 +20,8 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.world import span
+from coopbandits.sim.cpu.runs import Runs, ageing, end_span, most_rounds
+from coopbandits.sim.cpu.world import book, charge, keep_worst, span
 from coopbandits.sim.record import Record, Task, Tick
 
 SPAN_PULLS = 2_000_000

@@ -21,12 +21,9 @@ from coopbandits.core.aggregate.forgetting import decayed_rounds
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
-from coopbandits.sim.cpu.ageing import end_span, most_rounds
-from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
-from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.launch import launch_rounds, parts_of_a_run, share_of
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
@@ -38,8 +35,8 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.world import span
+from coopbandits.sim.cpu.runs import FaultReader, Runs, end_span, link_table, most_rounds
+from coopbandits.sim.cpu.world import book, charge, keep_worst, span
 from coopbandits.sim.record import Record, Task, Tick, join
 
 MOST_BYTES = 2_000_000_000

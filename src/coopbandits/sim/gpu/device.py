@@ -15,9 +15,7 @@ from cuda.core import Device, Event, LaunchConfig, ObjectCode, Program, ProgramO
 from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
-from coopbandits.sim.gpu.backend import Launch, cached
-from coopbandits.sim.gpu.devices import take_device
-from coopbandits.sim.gpu.source import text_of
+from coopbandits.sim.gpu.backend import Launch, cached, take_device, text_of
 
 LEAST_CAPABILITY = (8, 0)
 

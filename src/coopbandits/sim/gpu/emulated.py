@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
 from coopbandits.sim.engine import physical_memory
-from coopbandits.sim.gpu.backend import Launch, cached
-from coopbandits.sim.gpu.source import text_of
+from coopbandits.sim.gpu.backend import Launch, cached, text_of
 
 OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w")
 """No contraction: sums round as in Python. Compiling takes most of a test, and with `-O2` more."""

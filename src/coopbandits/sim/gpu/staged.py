@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu.ageing import most_rounds
 from coopbandits.sim.cpu.pulls import Reading
-from coopbandits.sim.cpu.runs import explorations_of
-from coopbandits.sim.cpu.stage_mixing import StageOperator
-from coopbandits.sim.cpu.staged import Stages
+from coopbandits.sim.cpu.runs import explorations_of, most_rounds
+from coopbandits.sim.cpu.staged import StageOperator, Stages
 from coopbandits.sim.gpu.backend import Backend, Launch
-from coopbandits.sim.gpu.links import links_there
-from coopbandits.sim.gpu.runs import DeviceRuns
-from coopbandits.sim.gpu.spans import discount_of, passed_of, units_of_the_end
+from coopbandits.sim.gpu.runs import (
+    DeviceRuns,
+    discount_of,
+    links_there,
+    passed_of,
+    units_of_the_end,
+)
 from coopbandits.sim.record import Record, Task, Tick
 
 RESIDENT = {8: 384, 4: 640}
