@@ -18,53 +18,10 @@ from importlib import import_module
 from inspect import isabstract, isclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from coopbandits.core.aggregate import (
-    AnyAggregation,
-    CentralAggregation,
-    CentralTotals,
-    FloodedPulls,
-    FloodedTotals,
-    LedgerSums,
-    LocalSums,
-    NeighborhoodSums,
-    PullMixing,
-    RunningConsensus,
-    RunningSums,
-    StagedMixing,
-    TreeSums,
-)
+from coopbandits.core import aggregate, index, policies
+from coopbandits.core.aggregate import AnyAggregation, CentralAggregation
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.index import (
-    KLUCB,
-    LINEAR_INDICES,
-    MOSS,
-    UCB,
-    BayesUCB,
-    BetaDraw,
-    CentredDraw,
-    Elimination,
-    EpsilonGreedy,
-    Index,
-    NormalDraw,
-    RobustUCB,
-    TopTwo,
-)
-from coopbandits.core.policies import (
-    DDUCB,
-    CentralBatchedUCB,
-    CentralTS,
-    CentralUCB,
-    DelayedCentralUCB,
-    FloodTS,
-    FloodUCB,
-    GossipTS,
-    IndependentTS,
-    IndependentUCB,
-    LedgerTS,
-    LedgerUCB,
-    TreeTS,
-    TreeUCB,
-)
+from coopbandits.core.index import LINEAR_INDICES, Index
 from coopbandits.core.policy import AnyPolicy, CentralPolicy, Policy, combine
 from coopbandits.core.population import parse_population
 from coopbandits.core.sourced import at_source
@@ -294,7 +251,7 @@ def _named(*classes: type[T]) -> dict[str, type[T]]:
 
 
 SHIPPED_POLICIES: Mapping[str, type[AnyPolicy] | str] = {
-    **_named(DDUCB),
+    **_named(policies.DDUCB),
     "coop-ucb": "CoopUCB",
     "coop-ucb2": "CoopUCB2",
     "coop-ucl": "CoopUCL",
@@ -314,58 +271,34 @@ SHIPPED_POLICIES: Mapping[str, type[AnyPolicy] | str] = {
     "fed-ucb": "FedUCB",
     "gse": "GSE",
     **_named(
-        GossipTS,
-        TreeTS,
-        FloodTS,
-        TreeUCB,
-        FloodUCB,
-        LedgerTS,
-        LedgerUCB,
-        IndependentUCB,
-        IndependentTS,
-        CentralUCB,
-        CentralBatchedUCB,
-        DelayedCentralUCB,
-        CentralTS,
+        policies.GossipTS, policies.TreeTS, policies.FloodTS, policies.TreeUCB, policies.FloodUCB,
+        policies.LedgerTS, policies.LedgerUCB, policies.IndependentUCB, policies.IndependentTS,
+        policies.CentralUCB, policies.CentralBatchedUCB, policies.DelayedCentralUCB,
+        policies.CentralTS,
     ),
-}
+}  # fmt: skip
 SHIPPED_AGGREGATIONS: Mapping[str, type[AnyAggregation | CentralAggregation] | str] = {
     **_named(
-        LocalSums,
-        StagedMixing,
-        RunningConsensus,
-        PullMixing,
-        RunningSums,
-        TreeSums,
-        FloodedTotals,
-        NeighborhoodSums,
-        FloodedPulls,
-        LedgerSums,
+        aggregate.LocalSums, aggregate.StagedMixing, aggregate.RunningConsensus,
+        aggregate.PullMixing, aggregate.RunningSums, aggregate.TreeSums, aggregate.FloodedTotals,
+        aggregate.NeighborhoodSums, aggregate.FloodedPulls, aggregate.LedgerSums,
     ),
     "tracked-means": "TrackedMeans",
     "trimmed-means": "TrimmedMeans",
-    **_named(CentralTotals),
+    **_named(aggregate.CentralTotals),
     "server-totals": "ServerTotals",
     "permuted-buffers": "PermutedBuffers",
-}
+}  # fmt: skip
 SHIPPED_INDICES: Mapping[str, type[Index] | str] = {
-    **_named(UCB),
+    **_named(index.UCB),
     "inflated-ucb": "InflatedUCB",
     "ucl": "UCL",
     **_named(
-        BayesUCB,
-        KLUCB,
-        MOSS,
-        NormalDraw,
-        CentredDraw,
-        BetaDraw,
-        TopTwo,
-        EpsilonGreedy,
-        Elimination,
-        RobustUCB,
+        index.BayesUCB, index.KLUCB, index.MOSS, index.NormalDraw, index.CentredDraw,
+        index.BetaDraw, index.TopTwo, index.EpsilonGreedy, index.Elimination, index.RobustUCB,
+        *LINEAR_INDICES,
     ),
-    **_named(*LINEAR_INDICES),
-}
+}  # fmt: skip
 
 EXAMPLES = tuple(
     {
