@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def read_arm(arm: Any, num_arms: int) -> int:
-    """Return an arm as Python's own number, or refuse it."""
+    """Return an arm as an int, checked."""
     if isinstance(arm, bool) or not isinstance(arm, Integral):
         raise InputError(f"arm is {arm!r}; it must be a whole number")
     if arm not in range(num_arms):
@@ -47,7 +47,7 @@ def read_arm(arm: Any, num_arms: int) -> int:
 
 
 def read_reward(reward: Any) -> float:
-    """Return a reward as Python's own float, or refuse it."""
+    """Return a reward as a float, checked."""
     if not isinstance(reward, Real | np.bool_):
         raise InputError(f"reward is {reward!r}; rewards are finite numbers")
     try:
@@ -60,7 +60,6 @@ def read_reward(reward: Any) -> float:
 
 
 def require_neighbors(view: LocalView, who: Collection[int]) -> None:
-    """Refuse anybody who is no neighbour."""
     known = view.neighbor_weights
     for j in who:  # in every round of every agent: no set is made unless somebody is strange
         if j not in known:
@@ -83,7 +82,6 @@ def identity(policy: str, view: LocalView) -> State:
 
 
 def require_same_agent(state: State, own: State) -> None:
-    """Refuse the state of another agent."""
     for key, value in own.items():
         if state.get(key) != value:
             raise InputError(
@@ -96,7 +94,7 @@ LARGEST = 1e70
 """The largest feature that is taken: sums of squares of such numbers are finite."""
 
 
-class Scene:
+class ContextBuffer:
     """The features that one agent is told.
 
     Parameters
@@ -113,7 +111,7 @@ class Scene:
         self._latest: tuple[int, Vector] | None = None
 
     def read_all(self, context: Context | None) -> Context:
-        """Return the features of every arm, or refuse what is given."""
+        """Return the features of every arm, checked."""
         num_arms, size = self.registers.num_arms, self.registers.num_features
         found = self._numbers(context, "to choose")
         if found.shape == (num_arms, size):
@@ -127,7 +125,7 @@ class Scene:
         )
 
     def read_one(self, context: Vector | None) -> Vector:
-        """Return the features of the arm that was pulled, or refuse what is given."""
+        """Return the features of the arm that was pulled, checked."""
         found = self._numbers(context, "to observe")
         if found.shape != (self.registers.num_features,):
             raise InputError(
@@ -186,7 +184,7 @@ class Scene:
         self._latest = arm, features
 
     def close(self, arm: int, features: Vector, any_left: bool) -> None:
-        """Forget it again; it is told whether others are open still."""
+        """Remove an open pull; `any_left` says whether others are still open."""
         if any_left:
             self.registers.record(self.opened, arm, 0.0, features, -1.0)
         elif self._any_opened:
@@ -227,27 +225,28 @@ class CooperativeAgent(ContextAgent):
         self.numbers = index.numbers(view)
         self.policy = policy
         registers = getattr(machine, "registers", None)  # a machine of one's own may have none
-        self.scene = Scene(registers, policy) if registers and registers.num_features else None
+        self.buffer = (
+            ContextBuffer(registers, policy) if registers and registers.num_features else None
+        )
 
     def choose(
         self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
     ) -> int:
         """Play the largest index; open pulls count as pulls without a reward."""
-        if self.scene is None:
+        if self.buffer is None:
             arm = self.would_choose(word, allowed, context)
         else:
-            features = self.scene.read_all(context)
+            features = self.buffer.read_all(context)
             arm = self._choose_among(word, allowed, features)
-            self.scene.open(arm, features[arm])
+            self.buffer.open(arm, features[arm])
         self.open_pulls[arm] += 1
         return arm
 
     def would_choose(
         self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
     ) -> int:
-        """Return what `choose` would, and change nothing."""
-        if self.scene is not None:
-            return self._choose_among(word, allowed, self.scene.read_all(context))
+        if self.buffer is not None:
+            return self._choose_among(word, allowed, self.buffer.read_all(context))
         self._refuse_context(context)
         estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
@@ -255,31 +254,29 @@ class CooperativeAgent(ContextAgent):
     def draws(self, context: Context | None = None) -> Draws | None:
         """Return the distribution of the arms' values now, where they are independent draws."""
         estimate = self.machine.estimate()
-        if self.scene is not None:
-            estimate = self.scene.shown(estimate, self.scene.read_all(context))
+        if self.buffer is not None:
+            estimate = self.buffer.shown(estimate, self.buffer.read_all(context))
         else:
             estimate = with_open_pulls(estimate, self.open_pulls)
         return self.index.draws(estimate, self.numbers)
 
     def open(self, arm: int, context: Vector | None = None) -> None:
-        """Count a pull as open that was decided on before, as a journal tells."""
-        if self.scene is not None:
-            self.scene.open(arm, self.scene.read_one(context))
+        if self.buffer is not None:
+            self.buffer.open(arm, self.buffer.read_one(context))
         self.open_pulls[arm] += 1
 
     @property
     def open_features(self) -> Vector:
-        """What open pulls would add to the statistic if they paid nothing."""
-        return np.zeros(0) if self.scene is None else self.scene.opened
+        return np.zeros(0) if self.buffer is None else self.buffer.opened
 
     @open_features.setter
     def open_features(self, values: Vector) -> None:
-        if self.scene is not None:
-            self.scene.opened = values
+        if self.buffer is not None:
+            self.buffer.opened = values
 
     def _choose_among(self, word: int, allowed: Sequence[int] | None, features: Context) -> int:
-        scene = cast("Scene", self.scene)
-        estimate = scene.shown(self.machine.estimate(), features)
+        buffer = cast("ContextBuffer", self.buffer)
+        estimate = buffer.shown(self.machine.estimate(), features)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
     def _refuse_context(self, context: Context | None) -> None:
@@ -295,34 +292,32 @@ class CooperativeAgent(ContextAgent):
     def observe(self, arm: Any, reward: Any, context: Vector | None = None) -> None:
         """Add one reward to the own statistics."""
         arm = read_arm(arm, self.view.num_arms)
-        if self.scene is None:
+        if self.buffer is None:
             self._refuse_context(context)
             self.machine.observe(arm, read_reward(reward))
         else:
-            context = self.scene.read_one(context)
+            context = self.buffer.read_one(context)
             machine = cast("ContextMachine", self.machine)  # parts with features have such a one
             machine.observe(arm, read_reward(reward), context)
         self._close(arm, context)
 
     def abandon(self, arm: int, context: Vector | None = None) -> None:
-        """Count an open pull no longer: its reward will never be known."""
-        self._close(arm, context if self.scene is None else self.scene.read_one(context))
+        self._close(arm, context if self.buffer is None else self.buffer.read_one(context))
 
     def _close(self, arm: int, context: Vector | None) -> None:
         if self.open_pulls[arm] > 0:
             self.open_pulls[arm] -= 1
-            if self.scene is not None and context is not None:
-                self.scene.close(arm, context, bool(np.count_nonzero(self.open_pulls)))
+            if self.buffer is not None and context is not None:
+                self.buffer.close(arm, context, bool(np.count_nonzero(self.open_pulls)))
 
     def estimate(self) -> Estimate:
         """Return the network totals as seen now, without open pulls."""
         return self.machine.estimate()
 
     def outlook(self, context: Context) -> tuple[Vector, Vector]:
-        """Return what is expected of every arm in a context, and the deviation of that."""
-        if self.scene is None:
+        if self.buffer is None:
             raise self._needless_context()
-        estimate = in_context(self.machine.estimate(), self.scene.read_all(context))
+        estimate = in_context(self.machine.estimate(), self.buffer.read_all(context))
         return self.index.outlook(estimate, self.numbers)
 
     def recommend(self, confidence: float = CONFIDENCE) -> Recommendation:
@@ -342,11 +337,9 @@ class CooperativeAgent(ContextAgent):
         return self.machine.moving()
 
     def share(self) -> Share:
-        """Return this agent's share of all rewards and pulls."""
         return self.machine.share()
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse a message that tells of what cannot have happened."""
         self.machine.check_claims(message, claims, now)
 
     def outgoing(self, neighbor: int) -> Vector | None:
@@ -361,15 +354,12 @@ class CooperativeAgent(ContextAgent):
         self.machine.receive(ordered)
 
     def pass_time(self, tick: int) -> None:
-        """Tell the aggregation the time at which the round ends."""
         self.machine.pass_time(tick)
 
     def reopened(self, word: int) -> None:
-        """Tell the aggregation that its state was read from a disk."""
         self.machine.reopened(word)
 
     def parted(self, neighbors: Collection[int]) -> None:
-        """Tell the aggregation that links have ended."""
         self.machine.parted(neighbors)
 
     def export_state(self) -> State:
@@ -377,14 +367,14 @@ class CooperativeAgent(ContextAgent):
         return {
             **self._identity(),
             "open_pulls": self.open_pulls.tolist(),
-            **({} if self.scene is None else {"open_features": self.scene.opened.tolist()}),
+            **({} if self.buffer is None else {"open_features": self.buffer.opened.tolist()}),
             "aggregation": self.machine.export_state(),
         }
 
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
         expected = {*self._identity(), "open_pulls", "aggregation"}
-        if set(state) != expected | ({"open_features"} if self.scene else set()):
+        if set(state) != expected | ({"open_features"} if self.buffer else set()):
             raise InputError(
                 f"state has fields {sorted(state)}; restore what export_state returned"
             )
@@ -395,19 +385,17 @@ class CooperativeAgent(ContextAgent):
         if (open_pulls < 0).any():
             raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
         features: Vector | None = None
-        if self.scene is not None:
-            features = read_field(self.scene.opened, state["open_features"], "open_features")
+        if self.buffer is not None:
+            features = read_field(self.buffer.opened, state["open_features"], "open_features")
         self.machine.restore_state(state["aggregation"])
         self.open_pulls = open_pulls
-        if self.scene is not None and features is not None:
-            self.scene.opened = features
+        if self.buffer is not None and features is not None:
+            self.buffer.opened = features
 
     def reweighted(self, state: State) -> State:
-        """Return a state from before the first round as this agent, with its weights, begins."""
         return state | {"aggregation": self.machine.reweighted(state["aggregation"])}
 
     def relinked(self, state: State, neighbors: Iterable[int]) -> State:
-        """Return an exported state as this agent, which has other neighbours, can restore it."""
         own, others = sorted(self.view.neighbor_weights), sorted(neighbors)
         moved = self.machine.relinked(state["aggregation"], others, own)
         return state | {"aggregation": moved}
@@ -423,7 +411,7 @@ class CooperativeAgent(ContextAgent):
             "open_pulls": moved_pulls(np.array(state["open_pulls"]), num_arms, places).tolist(),
             "aggregation": self.machine.rearranged(state["aggregation"], registers, places),
         }
-        if self.scene is not None:
+        if self.buffer is not None:
             opened = np.array(state["open_features"])
             moved = self.machine.registers.moved(opened, registers, places)
             found["open_features"] = moved.tolist()

@@ -26,7 +26,7 @@ from coopbandits.core.policy import AnyPolicy, CentralPolicy, Policy, combine
 from coopbandits.core.population import parse_population
 from coopbandits.core.sourced import at_source
 from coopbandits.core.sources import SOURCES, Source
-from coopbandits.core.spelling import parse_named, told
+from coopbandits.core.spelling import one_line, parse_named
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -99,7 +99,6 @@ class Registry(Generic[T]):
         return list(dict.fromkeys([*self._own, *self._things, *self.offered()]))
 
     def own(self) -> tuple[T, ...]:
-        """Return all of ours."""
         return tuple(thing for name in self._own if (thing := self._known(name)) is not None)
 
     def has(self, name: str) -> bool:
@@ -107,7 +106,7 @@ class Registry(Generic[T]):
         return name in self._own or name in self._things or name in self.offered()
 
     def _known(self, name: str) -> T | None:
-        """Return what is ours or registered, imported now if nobody asked for it before."""
+        """Return the thing of ours, or a registered one; papers are imported on first use."""
         if name in self._of_papers and name not in self._things:
             thing = getattr(import_module("coopbandits.literature"), self._of_papers[name])
             self._things[name], self._names[thing] = thing, name
@@ -167,7 +166,7 @@ class Registry(Generic[T]):
             thing = offers[0].load()
         except (Exception, SystemExit) as error:
             raise InputError(
-                f"{where} cannot be loaded: {told(error)}; repair or uninstall the package"
+                f"{where} cannot be loaded: {one_line(error)}; repair or uninstall the package"
             ) from error
         return self._accepted(thing, where)
 
@@ -180,8 +179,8 @@ class Registry(Generic[T]):
             if missing is not None and f"{module}.".startswith(f"{missing}."):
                 raise self._no_module(missing, where) from None
             raise InputError(
-                f"module {module} of {self.kind} {where} raises {told(error)} when it is imported; "
-                "repair it"
+                f"module {module} of {self.kind} {where} raises {one_line(error)} when it is "
+                "imported; repair it"
             ) from error
         return self._accepted(self._attribute(thing, attribute, module), where)
 
@@ -230,12 +229,11 @@ def _is_path(text: str) -> bool:
 
 
 def _place(thing: Any) -> tuple[str, str]:
-    """Return a thing's module and its name there."""
     return getattr(thing, "__module__", ""), getattr(thing, "__qualname__", repr(thing))
 
 
 def concrete(*bases: type) -> Callable[[Any], bool]:
-    """Return what accepts classes that can be spelled: derived from one of these, and finished."""
+    """Return what accepts classes that can be spelled: derived from one of these, finished."""
 
     def accepts(thing: Any) -> bool:
         if not isclass(thing) or not issubclass(thing, bases) or isabstract(thing):

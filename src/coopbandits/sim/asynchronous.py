@@ -133,7 +133,6 @@ class Run:
         self._push(time + gap / rate, kind, agent)
 
     def play(self, record: Record, row: int, tick: Tick) -> None:
-        """Play all events of the horizon."""
         task, kept = self.task, 0
         while kept < task.rounds.size:
             time, kind, who, number = heapq.heappop(self.queue)

@@ -113,7 +113,7 @@ def _load(module: str) -> Engine:
 
 
 def _step_in(why: str, task: Task) -> None:
-    """Say that the reference engine plays unasked, or refuse what nobody would wait for."""
+    """Note that the reference engine plays unasked, or reject what takes too much."""
     if excess := too_much(task):
         raise InputError(
             f"{why}, and the reference engine {excess}; take fewer agents, rounds or runs, or "
@@ -126,7 +126,7 @@ def _step_in(why: str, task: Task) -> None:
 
 @contextmanager
 def one_thread(threads: int | None) -> Iterator[None]:
-    """Be the session of an engine that plays in one thread, whatever it is allowed."""
+    """Session of an engine that plays in one thread, whatever the limit."""
     if threads is not None:
         require_count("threads", threads)
     yield

@@ -157,7 +157,7 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
 
 
 def _refuse_twins(key: str, names: Sequence[Any]) -> None:
-    """Refuse what is listed twice, which would be played and shown once."""
+    """Reject values that are listed twice; they would be played and shown once."""
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{key} holds {name!r} twice; give each once")

@@ -68,7 +68,7 @@ class Cell:
     precision: str = PRECISIONS[0]
 
     def __post_init__(self) -> None:
-        """Read text, and refuse what would have the id of another cell."""
+        """Parse text, and reject what would have the id of another cell."""
         for name, least in COUNTS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral):
@@ -126,7 +126,6 @@ class Ledger:
         self.folder = folder
 
     def path(self, cell: Cell) -> Path:
-        """Return the folder of a finished cell."""
         return self.folder / "cells" / cell.id
 
     def load(self, cell: Cell) -> Result | None:

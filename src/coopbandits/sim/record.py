@@ -115,7 +115,6 @@ class Record:
 
     @classmethod
     def empty(cls, task: Task, runs: int) -> Record:
-        """Return a record of zeros."""
         agents, arms, rounds = task.network.num_agents, task.problem.num_arms, task.rounds.size
         return cls(
             arm_counts=np.zeros((runs, rounds, arms), dtype=np.int64),

@@ -55,18 +55,15 @@ class ReferenceEngine:
         """Ask for single runs: batches gain nothing here, and Ctrl-C then loses only one."""
 
     def session(self, threads: int | None) -> AbstractContextManager[None]:
-        """Play in one thread."""
         return one_thread(threads)
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
-        """Play some runs, one after another."""
         record = Record.empty(task, len(runs))
         for row, run in enumerate(runs):
             self.play_run(task, run, record, row, tick)
         return record
 
     def play_run(self, task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
-        """Play one run into a row of the record."""
         _play_run(task, run, record, row, tick)
 
 
@@ -78,7 +75,7 @@ class _EnoughError(Exception):
 
 
 def play_again(task: Task, run: int, rounds: int) -> None:
-    """Play the first rounds of a run for what they raise, and record nothing."""
+    """Play the first rounds of a run for the error that they raise; record nothing."""
 
     def count(pulls: int) -> None:
         nonlocal rounds
@@ -189,7 +186,6 @@ class Agents(Players):
         return chooser.choose(word) if allowed is None else chooser.choose(word, allowed)
 
     def end_round(self, fates: list[int]) -> None:
-        """Exchange one round of messages."""
         self.mail.exchange(self.agents, fates)
 
     def renew(self, agent: int, rounds: int) -> None:
@@ -276,7 +272,6 @@ class Halt:
             self.rounds[agent], self.arms[agent] = self.done, arm
 
     def write(self, record: Record, row: int) -> None:
-        """Record it."""
         record.stop_rounds[row], record.stop_arms[row] = self.rounds, self.arms
 
 
@@ -335,17 +330,14 @@ class Account:
             self.shift = self.tables.segment(rounds) * self.num_arms
 
     def pay(self, agent: int, arm: int, variate: float) -> float:
-        """Return the reward of a pull."""
         return self.pay_row(self.starts[agent] + self.shift + arm, variate)
 
     def book(self, agents: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
-        """Enter one pull of each of some agents."""
         prices = self.prices[self.places[agents] + self.shift + arms]
         self.regret[agents] += prices[:, OWN_GAP]
         self.costs += prices.sum(axis=0)
 
     def write(self, record: Record, row: int, kept: int) -> None:
-        """Record all costs so far."""
         record.costs[row, kept] = self.costs
         record.worst[row, kept] = self.regret.max()
 
@@ -369,7 +361,7 @@ def make_account(
 
 @contextlib.contextmanager
 def _located(players: Players, number: int, run: int) -> Iterator[None]:
-    """Say of a part that failed for which agent, and when."""
+    """Add agent, round and run to the error of a part that failed."""
     try:
         yield
     except (IndexFailedError, AggregationFailedError) as error:
@@ -455,7 +447,7 @@ class Counts:
 
 
 def outgoing(agent: Agent, neighbor: int) -> Vector | None:
-    """Return an agent's message to a neighbour; refuse what is none."""
+    """Return an agent's message to a neighbour, checked."""
     message: object = agent.outgoing(neighbor)
     if message is None or (isinstance(message, np.ndarray) and message.ndim == 1):
         return message

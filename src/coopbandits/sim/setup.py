@@ -90,7 +90,6 @@ class Setup:
     precision: str = PRECISIONS[0]
 
     def __post_init__(self) -> None:
-        """Refuse settings of the wrong type or out of range."""
         require_world(self.problem, self.network)
         for name, least in COUNTS.items():
             require_count(name, getattr(self, name), least)
@@ -131,7 +130,7 @@ class Setup:
         return self.keep in ("curves", "arms", "watch") and groups > 1 and segments == 1
 
     def _check_conditions(self) -> None:
-        """Refuse worlds, faults and clocks that contradict the other settings."""
+        """Reject worlds, faults and clocks that contradict the other settings."""
         _ = self.tables  # refuses groups and subsets that do not fit the agents
         if not self.tables.in_context:
             self._check_scale(self.tables.means)
@@ -182,7 +181,7 @@ class Setup:
             )
 
     def check_policy(self, policy: AnyPolicy) -> None:
-        """Refuse a policy that cannot be played in this setup."""
+        """Reject a policy that cannot be played in this setup."""
         size = self.network.num_agents
         for agent in sorted(policy.named_agents):
             if agent >= size:
@@ -212,7 +211,7 @@ class Setup:
             self.try_index(parts)
 
     def try_index(self, parts: Parts) -> bool:
-        """Refuse an index that fails in plain Python; return whether it can be compiled."""
+        """Reject an index that fails in plain Python; return whether it can be compiled."""
         problem, needs = self.problem, parts.needs
         view = self.network.local_view(
             0,
@@ -225,7 +224,7 @@ class Setup:
         return try_index(parts.index, parts.index.numbers(view), registers)
 
     def _check_support(self, policy: AnyPolicy) -> None:
-        """Refuse rewards that the policy is not made for; a problem need not know its bounds."""
+        """Reject rewards outside the policy's support; a problem need not know its bounds."""
         low, high = policy.support
         least, most = self.tables.bounds or policy.support
         if not low <= least <= most <= high:
@@ -283,7 +282,7 @@ def recorded_rounds(
 
 
 def read_world(problem: Any, network: Any) -> tuple[Problem, Network]:
-    """Return a problem and a network, which may be given as text, or refuse them."""
+    """Return a problem and a network, parsed where given as text."""
     if isinstance(problem, str):
         problem = parse_problem(problem)
     if isinstance(network, str):
@@ -293,14 +292,14 @@ def read_world(problem: Any, network: Any) -> tuple[Problem, Network]:
 
 
 def read_network(given: Any) -> Network:
-    """Return a network, which may be given as text, or refuse it."""
+    """Return a network, parsed if given as text."""
     network = Network.from_spec(given) if isinstance(given, str) else given
     _require_network(network)
     return network
 
 
 def require_world(problem: Any, network: Any) -> None:
-    """Refuse all but a problem and a network."""
+    """Check that these are a problem and a network."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {problem!r}; give one such as cb.GaussianBandit([1, 0])")
     _require_network(network)
@@ -312,7 +311,7 @@ def _require_network(network: Any) -> None:
 
 
 def read_conditions(faults: Any, clocks: Any) -> tuple[Faults, Clocks | None]:
-    """Return faults and clocks, which may be given as text, or refuse them."""
+    """Return faults and clocks, parsed where given as text."""
     if isinstance(faults, str):
         faults = parse_faults(faults)
     if isinstance(clocks, str):
@@ -340,7 +339,6 @@ class Stop:
     within: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse numbers out of range."""
         require_confidence(self.confidence)
         require_number("within", self.within, "a number from 0 on", -1e-300, float("inf"))
 

@@ -256,7 +256,7 @@ def _largest_batch(tasks: list[Task], engines: list[Engine]) -> int:
 
 
 def read_policy(given: Any) -> AnyPolicy:
-    """Return a policy, which may be given as text, or refuse it."""
+    """Return a policy, parsed if given as text."""
     policy = parse_policy(given) if isinstance(given, str) else given
     if not isinstance(policy, AnyPolicy):
         raise InputError(f"{policy!r} is no policy; give instances such as cb.DDUCB(), or names")

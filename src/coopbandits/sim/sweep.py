@@ -157,7 +157,7 @@ def _require_workers(workers: Any) -> None:
 
 
 def _read_cells(given: Any) -> list[Cell]:
-    """Return cells as a list, or refuse what is none."""
+    """Return cells as a list; reject anything else."""
     if isinstance(given, Cell) or not isinstance(given, Iterable):
         shown = f"one cell, {given}" if isinstance(given, Cell) else repr(given)
         raise InputError(f"cells is {shown}; give a list such as [cb.Cell(…)]")
@@ -263,13 +263,11 @@ class _Workers(SpawnContext):
         self.processes: list[SpawnProcess] = []
 
     def Process(self, *args: Any, **settings: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802  a class there
-        """Make a process and remember it."""
         process = SpawnProcess(*args, **settings)
         self.processes.append(process)
         return process
 
     def kill(self) -> None:
-        """Kill all processes that still run."""
         for process in self.processes:
             if process.is_alive():
                 process.kill()

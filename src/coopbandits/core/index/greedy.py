@@ -69,12 +69,10 @@ class EpsilonGreedy(Index):
     prepare_reads: ClassVar[str] = "time"
 
     def __post_init__(self) -> None:
-        """Refuse a rate that is no rate."""
         require_positive("constant", self.constant)
 
     @property
     def bonus_constant(self) -> None:
-        """There is no bonus."""
         return
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
@@ -128,12 +126,10 @@ class Elimination(Index):
     prepare_reads: ClassVar[str] = "arms"
 
     def __post_init__(self) -> None:
-        """Refuse a horizon that is none."""
         require_horizon(self.horizon)
 
     @property
     def bonus_constant(self) -> None:
-        """There is no such bonus."""
         return
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:

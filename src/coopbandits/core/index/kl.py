@@ -66,7 +66,6 @@ class KLUCB(Index):
     prepare_reads: ClassVar[str] = "time"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what the index is defined for."""
         require_family(self.family)
         require_number("c", self.c, "a finite number, at least 0", -math.ulp(0.0), math.inf)
 
@@ -96,7 +95,6 @@ class KLUCB(Index):
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Return the upper bound of one arm."""
         count = estimate.counts[arm]
         if count <= NO_INFORMATION * estimate.num_agents:
             return math.inf
@@ -152,7 +150,6 @@ class BayesUCB(Index):
     prepare_reads: ClassVar[str] = "arms"
 
     def __post_init__(self) -> None:
-        """Refuse an unknown family."""
         require_family(self.family)
 
     @property

@@ -180,22 +180,18 @@ class NormalDraw(Index):
         return 2 * num_arms + 1
 
     def draws(self, estimate: Estimate, numbers: Floats) -> Draws:
-        """Return the posteriors."""
         return normal_draws(self, estimate, numbers)
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """Write the posteriors."""
         write_normals(estimate, 0.0, numbers[0], 1.0, scratch)
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Draw one arm's mean."""
         return draw_normal(arm, len(estimate.counts), word, scratch)
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector | None:
-        """Draw all arms' means."""
         if estimate.counts.size < FEW_NORMALS:
             return None
         return all_normals(estimate, 0.0, numbers[0], 1.0, word)
@@ -227,7 +223,6 @@ class CentredDraw(Index):
     prepare_reads: ClassVar[str] = "arms"
 
     def __post_init__(self) -> None:
-        """Refuse an unknown setting."""
         require_sigma(self.sigma)
 
     @property
@@ -244,22 +239,18 @@ class CentredDraw(Index):
         return 2 * num_arms + 1
 
     def draws(self, estimate: Estimate, numbers: Floats) -> Draws:
-        """Return the posteriors."""
         return normal_draws(self, estimate, numbers)
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """Write the posteriors."""
         write_centred(estimate, numbers[0], scratch)
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Draw one arm's mean."""
         return draw_normal(arm, len(estimate.counts), word, scratch)
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector | None:
-        """Draw all arms' means."""
         if estimate.counts.size < FEW_NORMALS:
             return None
         spread = pooled_sigma(as_lists(estimate)) if numbers[0] == UNKNOWN else numbers[0]
@@ -287,23 +278,19 @@ class BetaDraw(Index):
         return 2 * num_arms
 
     def draws(self, estimate: Estimate, numbers: Floats) -> Draws:
-        """Return the posteriors."""
         first, second = written(self, estimate, numbers).reshape(2, -1)
         return Draws("beta", first, second)
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """Write the posteriors."""
         write_betas(estimate, scratch)
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Draw one arm's mean."""
         return draw_beta(arm, len(estimate.counts), word, scratch)
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector | None:
-        """Draw all arms' means."""
         del numbers
         if estimate.counts.size < FEW_BETAS:
             return None
@@ -314,7 +301,6 @@ class BetaDraw(Index):
 
 
 def require_sigma(sigma: str) -> None:
-    """Refuse an unknown way to know σ."""
     if sigma not in SIGMAS:
         raise unknown_name("way to know sigma", str(sigma), SIGMAS)
 
@@ -396,7 +382,6 @@ class TopTwo(Index):
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """Write the posteriors."""
         if numbers[2] > 0.0:
             write_betas(estimate, scratch)
         else:
@@ -404,7 +389,6 @@ class TopTwo(Index):
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Draw one arm's mean."""
         if numbers[2] > 0.0:
             return draw_beta(arm, len(estimate.counts), word, scratch)
         return draw_normal(arm, len(estimate.counts), word, scratch)

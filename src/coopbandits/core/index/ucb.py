@@ -44,7 +44,6 @@ class UCB(Index):
     prepare_reads: ClassVar[str] = "time"
 
     def __post_init__(self) -> None:
-        """Refuse a bonus that is no bonus."""
         require_positive("constant", self.constant)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
@@ -58,7 +57,6 @@ class UCB(Index):
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Return the upper confidence bound of one arm."""
         least = NO_INFORMATION * estimate.num_agents
         return ucb(estimate.sums[arm], estimate.counts[arm], least, scratch[0])
 
@@ -94,7 +92,6 @@ class MOSS(Index):
     prepare_reads: ClassVar[str] = "time"
 
     def __post_init__(self) -> None:
-        """Refuse settings that make no sense."""
         require_horizon(self.horizon)
         require_positive("constant", self.constant)
 
@@ -110,7 +107,6 @@ class MOSS(Index):
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Return the bound of one arm."""
         count = estimate.counts[arm]
         if count <= NO_INFORMATION * estimate.num_agents:
             return math.inf
@@ -148,14 +144,12 @@ class RobustUCB(Index):
     prepare_reads: ClassVar[str] = "time"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what it is defined for."""
         require_positive("limit", self.limit)
         require_moment(self.moment)
         require_positive("constant", self.constant)
 
     @property
     def bonus_constant(self) -> None:
-        """The bonus has another form."""
         return
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
@@ -171,7 +165,6 @@ class RobustUCB(Index):
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Return the upper confidence bound of one arm."""
         count = estimate.counts[arm]
         if count <= NO_INFORMATION * estimate.num_agents:
             return math.inf

@@ -67,7 +67,6 @@ class ArmRegisters(Registers):
         self._of_arms = (3 if squares == "arms" else 2) * num_arms
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
-        """Add one pull, in place."""
         if self.size > 2 * self.num_arms:
             place = arm if self._of_arms == self.size else 0
             values[2 * self.num_arms + place] += weight * _square(reward)
@@ -77,7 +76,6 @@ class ArmRegisters(Registers):
     def read(
         self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
     ) -> Estimate:
-        """Return network totals."""
         has_squares = self.size > 2 * self.num_arms
         return Estimate(
             sums=values[: self.num_arms],
@@ -98,7 +96,6 @@ class ArmRegisters(Registers):
         return np.add.reduce(values[..., self._counts], axis=-1)
 
     def version_of(self, values: Vector) -> float:
-        """Return the number of pulls in one vector."""
         counts: list[float] = values[self._counts].tolist()
         return sum(counts)
 
@@ -246,7 +243,7 @@ class SiteRegisters(ArmRegisters):
         return read._replace(squares=values[-3:-2], extra=values[2 * self.num_arms :])
 
     def plain_pulls(self, values: list[float]) -> float:
-        """Let somebody look closer: there is more to see to than sums and counts."""
+        """Return NaN: more than sums and counts has to be checked."""
         del values
         return math.nan
 

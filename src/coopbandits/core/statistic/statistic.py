@@ -151,7 +151,7 @@ class Registers(ABC):
                 self.scale(values, self.decay**rounds)
 
     def clip(self, values: Vector) -> Vector:
-        """Return registers in which rounding has left nothing that is impossible."""
+        """Return registers without the impossible values that rounding may leave."""
         return np.where(self.nonnegative, np.maximum(values, 0.0), values)
 
     def version_of(self, values: Vector) -> float:
@@ -235,7 +235,6 @@ class VersionedRegisters(Registers):
         self.names = (*inner.names, "pulls ever made")
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
-        """Add one pull, in place."""
         self.record(values, arm, reward, None, weight)
 
     def record(
@@ -246,20 +245,17 @@ class VersionedRegisters(Registers):
         context: Vector | None = None,
         weight: float = 1.0,
     ) -> None:
-        """Add one pull, in place, with the features of its arm where they count."""
         self.inner.record(values[:-1], arm, reward, context, weight)
         values[-1] += weight
 
     def read(
         self, values: Vector, *, time: float, num_agents: float, anticipation: float = 1.0
     ) -> Estimate:
-        """Return network totals."""
         return self.inner.read(
             values[:-1], time=time, num_agents=num_agents, anticipation=anticipation
         )
 
     def share(self, values: Vector) -> Share:
-        """Return sums and counts, as they count now."""
         return self.inner.share(values[:-1])
 
     def version(self, values: NDArray[np.float64]) -> Any:
@@ -267,7 +263,6 @@ class VersionedRegisters(Registers):
         return values[..., -1]
 
     def pulls(self, values: NDArray[np.float64]) -> Any:
-        """Return the number of pulls as they count now."""
         return self.inner.pulls(values[..., :-1])
 
     def scale(self, values: NDArray[np.float64], factor: Any) -> None:
@@ -280,7 +275,6 @@ class VersionedRegisters(Registers):
         return np.append(self.inner.nonnegative, True)
 
     def by_arm(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what belongs to single arms."""
         return self.inner.by_arm(values[..., :-1])
 
     def moved(
@@ -300,12 +294,11 @@ class VersionedRegisters(Registers):
         return self.inner.follows(values[:-1])
 
     def excess(self, values: NDArray[np.float64], bounded: bool) -> str:
-        """Refuse what the statistic refuses, and more pulls than were ever made."""
+        """Reject what the statistic rejects, and more pulls than were ever made."""
         made, left = values[..., -1], self.inner.pulls(values[..., :-1])
         if not (left - made <= 1e-9 * made + 1e-9).all():  # more than all of it may overflow
             return f"pulls that count {left}, of {made} ever made"
         return self.inner.excess(values[..., :-1], bounded)
 
     def features_excess(self, values: NDArray[np.float64], largest: float) -> str:
-        """Refuse what the statistic refuses."""
         return self.inner.features_excess(values[..., :-1], largest)

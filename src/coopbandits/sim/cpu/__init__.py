@@ -155,7 +155,7 @@ def _uncompiled(parts: Parts, task: Task) -> str | None:
 
 
 def index_obstacle(parts: Parts, task: Task) -> str | None:
-    """Return why numba cannot compile an index, or None; refuse one that fails in plain Python."""
+    """Return why numba cannot compile an index, or None; reject one that fails in plain Python."""
     index = parts.index
     if not is_ours(index) and not task.setup.try_index(parts):
         return f"index {index.spelling} asks how long its numbers or its scratch are"
@@ -185,7 +185,7 @@ _told: list[str] = []
 
 
 def _tell() -> None:
-    """Note that a kernel is compiled, once, so that nobody takes the wait for a hang."""
+    """Note once that a kernel is compiled, so that the wait does not look like a hang."""
     if not _told:
         _told.append("compiling the CPU engine for this policy, which takes about 10 s, once")
         note(_told[0])
@@ -212,11 +212,9 @@ class CPUEngine:
         return of_agents if kernel in SENDS_NOTHING else driver.run_bytes(task)
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
-        """Use this many threads, and announce compilations."""
         return threads(threads_wanted)
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
-        """Play some runs together."""
         kernel, parts = find_kernel(task), parts_of(task)
         if task.shuffle_arms and task.tables.allowed is not None:  # other flags in every run
             return join([kernel(parts, task, range(run, run + 1), tick) for run in runs])

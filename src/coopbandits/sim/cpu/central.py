@@ -29,7 +29,6 @@ SPAN_PULLS = 2_000_000
 
 
 def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of any index on central totals."""
     state = Runs(parts, task, runs, tick)
     rule, numbers = state.rule()
     assert isinstance(parts.aggregation, CentralTotals)  # noqa: S101  the table of kernels says so
@@ -52,7 +51,6 @@ def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
     rule: Any, numbers: Any, ageing: Any,
 ) -> None:  # fmt: skip
-    """Play a span of rounds, every thread a run."""
     own = (world, tally, fresh, totals, history, memory)
     launch(_play_run, totals.shape[0], (span, rule, numbers, ageing), own)
 
@@ -112,7 +110,6 @@ def _pull(
     world: Any, tally: Any, fresh: Any, totals: Any, squares: int, agent: int, arm: int,
     shift: int, slot: int, done: int, weight: float,
 ) -> None:  # fmt: skip
-    """Let one agent pull."""
     num_arms, block = world.num_arms, agent // world.block
     z = variate(world.is_normal, word_at(world.reward_keys[agent], done), world.cubics)
     row = world.places[agent] + shift + arm

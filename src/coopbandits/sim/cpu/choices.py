@@ -185,7 +185,7 @@ _LEAVES: dict[Any, Any] = {
 
 
 def _use_leaf(function: Any, leaf: Any) -> None:
-    """Let compiled code call a leaf by the name of its original, as in ``cb.normal_of``."""
+    """Let compiled code call a leaf under the name of its original, such as ``cb.normal_of``."""
     body = {
         1: lambda a: lambda a: leaf(a),
         2: lambda a, b: lambda a, b: leaf(a, b),
@@ -295,7 +295,7 @@ def _filed(
 def filed(
     owner: str, form: Any, functions: dict[str, Any], constants: dict[str, Any], signature: Any
 ) -> Compiled:
-    """Return a form with somebody's functions put in, from memory, from disk, or compiled now."""
+    """Return a form with functions put in: from memory, from disk, or compiled now."""
     key = _digest_of(form, functions, constants)
     if key not in _made:
         scope = _scope(functions, constants.get("IS_CHECKED"))
@@ -358,7 +358,7 @@ _OWN_FOLDERS = (str(Path(__file__).parents[2]), str(Path(numba.__file__).parent)
 
 
 def first_line(error: Exception) -> str:
-    """Return what is most telling of numba's message: in somebody's own file, with the line."""
+    """Return the most useful part of numba's message: in the user's own file, with the line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     noise = ("Failed", "During", "File", "Rejected", "Overload", "raised from", "- ", "There are")
     telling = [line for line in lines if not line.startswith(noise)]
@@ -472,7 +472,7 @@ def _static_functions(cls: type, names: set[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def file_lock() -> Iterator[None]:
-    """Let one process at a time file a choice: numba gives two that come at once the same place."""
+    """Let one process at a time store a choice: numba would give two the same place."""
     folder = Path(leaves.cache_folder())
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # where nothing can be written, nothing is filed

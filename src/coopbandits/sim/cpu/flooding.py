@@ -54,7 +54,7 @@ class Balls(NamedTuple):
 
 
 def find_balls(network: Network, hop_limit: int) -> Balls:
-    """Return the balls of all agents, or refuse those that are too large."""
+    """Return the balls of all agents; reject those that are too large."""
     graph, size = network.adjacency, network.num_agents
     hops = min(hop_limit, size)
     most = MOST_BYTES // MEMBER_BYTES
@@ -157,7 +157,6 @@ def play_balls(parts: Parts, task: Task, runs: range, tick: Tick, reach: Reach) 
 
 
 def play_together(parts: Parts, task: Task, runs: range, tick: Tick, balls: Balls) -> Record:
-    """Play some runs whose ring buffers fit into memory together."""
     state = Runs(parts, task, runs, tick)
     rule, numbers = state.rule()
     totals = np.zeros(state.shape)
@@ -224,7 +223,6 @@ def _play(
     numbers: Any, world: Any, tally: Any, fresh: Any, known: Any, told_arms: Any,
     told_rewards: Any, lasts: Any, memory: Any,
 ) -> None:  # fmt: skip
-    """Play some rounds of some agents of one run."""
     _, start, end = share_of(task, parts, world)
     num_arms, squares, scratch = world.num_arms, rule.squares, np.empty(rule.scratch)
     contexts = np.ones((1, CONTEXT))
@@ -249,7 +247,6 @@ def _pull(
     world: Any, tally: Any, fresh: Any, told_arms: Any, told_rewards: Any, lasts: Any, slot: int,
     done: int, start: int, end: int, is_recorded: bool,
 ) -> None:  # fmt: skip
-    """Let some agents pull, and put the pulls down for the others."""
     num_arms, regrets, place = world.num_arms, tally.regrets, done % told_arms.shape[0]
     shift = segment_of(world.starts, world.period, done) * num_arms
     for agent in range(start, end):

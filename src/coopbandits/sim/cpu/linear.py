@@ -226,7 +226,7 @@ def write_pull(pulls: Any, agent: int, xs: Any, at: int, size: int, reward: floa
 
 @inner
 def add_pull(rows: Any, agent: int, arm: int, models: int, pulls: Any, other: int) -> None:
-    """Add somebody's pull of an arm to an agent's registers."""
+    """Add any agent's pull of an arm to this agent's registers."""
     width = np.uintp(pulls.shape[1])  # unsigned: nothing counts from the end
     row, source = np.uintp(agent), np.uintp(other)
     first = np.uintp(arm) * width if models > 1 else np.uintp(0)
@@ -239,7 +239,6 @@ def book_pull(
     linear: Any, tally: Any, run: int, block: int, slot: int, done: int, agent: int, arm: int,
     reward: float, means: Any,
 ) -> None:  # fmt: skip
-    """Enter what a pull paid and cost."""
     best = means[agent, 0]
     for k in range(1, means.shape[1]):
         best = max(best, means[agent, k])
@@ -338,7 +337,6 @@ def play_rounds(
     world: Any, span: Any, tally: Any, linear: Any, rows: Any, known: Any, recent: Any, starts: Any,
     members: Any, address: int, numbers: Any, memory: Any,
 ) -> None:  # fmt: skip
-    """Play a span of rounds, every thread a run."""
     given = (
         world, span, tally, linear, rows, known, recent, starts, members, address, numbers, memory,
     )  # fmt: skip

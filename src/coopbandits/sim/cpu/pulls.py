@@ -107,7 +107,6 @@ def _play_block(
     times: Any, reading: Any, rule: Any, numbers: Any, all_memory: Any, weights: Any,
     factors: Any, all_made: Any,
 ) -> None:  # fmt: skip
-    """Let one block of one run's agents play, one after another."""
     run, first, last = share_of(task, world.num_blocks, world)
     block, read, fresh = task % world.num_blocks, all_read[run], all_fresh[run]
     num_arms, squares, memory, made = rule.num_arms, rule.squares, all_memory[run], all_made[run]
@@ -199,7 +198,6 @@ def play_bonus_block(
     world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
     clear: bool, explorations: Any, rule: Any,
 ) -> None:  # fmt: skip
-    """Let one block of one run's agents play."""
     num_arms = world.num_arms
     last = min((block + 1) * world.block, world.reward_keys.shape[1])
     keys, table = world.reward_keys[run], table_of(world.tables, run)

@@ -113,7 +113,6 @@ class StageOperator:
             add_dense(self.dense, values, self.num_arms, accumulated)
 
     def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the mixed values as a new array."""
         mixed = np.zeros_like(values)
         self.add_to(mixed, values)
         return mixed
@@ -324,7 +323,6 @@ ALONE = Reading(own_pulls=True, weight=1.0, least=NO_INFORMATION, num_agents=1.0
 
 
 def play_staged(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of any index on staged mixing."""
     stages = Stages(Runs(parts, task, runs, tick))
     return stages.play()
 
@@ -341,7 +339,6 @@ def play_staged_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
 
 
 def play_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of any index on own sums: one stage that never ends."""
     state = Runs(parts, task, runs, tick)
     choosing, settled, spare = state.rule(), np.zeros(state.shape), np.empty(state.shape)
     for done, rounds in _spans_alone(task):
@@ -358,7 +355,6 @@ def play_local(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 
 
 def play_local_bonus(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play the same of an index s/n + √(a/n)."""
     state = Runs(parts, task, runs, tick)
     times = np.maximum(2.0, np.arange(float(task.horizon)))
     explorations = state.explorations(times, 1.0, task.horizon)
@@ -429,7 +425,6 @@ class Stages:
 
     @cached_property
     def choosing(self) -> tuple[Rule, Vector]:
-        """The compiled choice, made on first use."""
         return self.state.rule()
 
     @cached_property
@@ -458,7 +453,6 @@ class Stages:
         return self.state.discount ** np.arange(float(rounds), 0.0, -1.0)
 
     def play(self) -> Record:
-        """Play all rounds."""
         state, horizon = self.state, self.state.task.horizon
         self.play_initial()
         if state.done < horizon:
@@ -476,7 +470,6 @@ class Stages:
         self.state.played(rounds)
 
     def play_next(self) -> None:
-        """Play one stage, cut off at the horizon."""
         state = self.state
         rounds = min(self.stage_rounds, state.task.horizon - state.done)
         end_span(state.discount, rounds, self.accumulated, self.in_flight)

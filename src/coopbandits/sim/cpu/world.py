@@ -143,7 +143,6 @@ def make_world(task: Task, runs: range) -> World:
 
 
 def make_tally(task: Task, world: World) -> Tally:
-    """Return an empty tally."""
     runs, agents = world.reward_keys.shape
     shape = (runs, world.num_blocks, task.rounds.size)
     kept = (runs, agents, task.horizon if task.keep == "arms" else 0)

@@ -178,7 +178,6 @@ class Driver:
             ]
 
     def play_span(self, pool: ThreadPoolExecutor) -> None:
-        """Play some rounds of all runs."""
         rounds = min(self.most, self.task.horizon - self.state.done)
         if self.task.clocks is None:
             self.faults = self.reader.read(rounds)
@@ -189,7 +188,6 @@ class Driver:
         self.state.played(rounds)
 
     def finish(self) -> Record:
-        """Return the record of all that was played."""
         self.state.record.late[:] = self.counts[:, :, LATE].sum(axis=1)
         return self.state.finish(self.counts[:, :, :LATE])
 
@@ -216,7 +214,7 @@ class Driver:
                 return
 
     def _play_central(self, row: int, rounds: int) -> None:
-        """Play a span of one run by a controller, to which it is alike who has lost a memory."""
+        """Play a span of one run by a controller, which keeps its state whoever is renewed."""
         delay = len(getattr(self.agents[row].state(0), "history", ())) - 1
         given = self._given(row, self.state.done, rounds)
         acts = self.faults.acts[row]

@@ -16,7 +16,7 @@ from coopbandits.core.aggregate.fields import (
 )
 from coopbandits.core.contract import LocalView, Vector
 from coopbandits.core.policy import AnyPolicy, Parts
-from coopbandits.core.population import told_view
+from coopbandits.core.population import restricted_view
 from coopbandits.core.sources import Source
 from coopbandits.core.statistic import Registers
 from coopbandits.sim.cpu.choice_forms import CONTEXT, STOP_MEMORY
@@ -187,7 +187,7 @@ class Agents:
             )
         else:
             self.views = [
-                told_view(view, policy.needs)
+                restricted_view(view, policy.needs)
                 for view, policy in zip(local_views(task, run), policies, strict=True)
             ]
         self.specs = [aggregation_of(policy) for policy in policies]

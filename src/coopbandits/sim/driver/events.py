@@ -103,7 +103,6 @@ class Events(NamedTuple):
 
 
 def make_tapes(task: Task, run: int, senders: Any, overtakes: Any) -> Tapes:
-    """Return the clocks of a run."""
     clocks = task.clocks
     assert clocks is not None  # noqa: S101  else it is played in rounds
     agents, links = task.network.num_agents, task.network.adjacency.nnz
@@ -193,7 +192,6 @@ def _push_tick(
 
 @inner
 def _push(events: Any, num_agents: int, time: float, kind: int, who: int, slot: int) -> None:
-    """Put an event into the heap."""
     times, ranks, numbers, slots = events.times, events.ranks, events.numbers, events.slots
     at, number, rank = events.state[QUEUED], events.state[SCHEDULED], kind * num_agents + who
     events.state[QUEUED], events.state[SCHEDULED] = at + 1, number + 1
@@ -209,7 +207,6 @@ def _push(events: Any, num_agents: int, time: float, kind: int, who: int, slot: 
 
 @inner
 def _drop_first(events: Any) -> None:
-    """Take the first event out of the heap."""
     times, ranks, numbers, slots = events.times, events.ranks, events.numbers, events.slots
     size, at = events.state[QUEUED] - 1, 0
     events.state[QUEUED] = size
@@ -379,6 +376,5 @@ def _arrive(tapes: Any, events: Any, slot: int, counts: Any) -> None:
 
 @inner
 def _release(events: Any, slot: int) -> None:
-    """Let a slot be used again."""
     events.letters.free[events.state[FREE]] = slot
     events.state[FREE] += 1

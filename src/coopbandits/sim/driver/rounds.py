@@ -48,7 +48,6 @@ def late_slots(task: Task) -> int:
 
 
 def make_late(task: Task, memory: Memory, overtakes: Any) -> Late:
-    """Return an empty one for a run."""
     slots, links, most = late_slots(task), memory.lengths.size, memory.box.shape[1]
     return Late(
         np.zeros((slots, links, most)), np.zeros((slots, links), dtype=np.int64),

@@ -41,7 +41,6 @@ RESIDENT = {8: 512, 4: 1024}
 
 
 def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
-    """Play some runs of any index on a running consensus."""
     agents = task.network.num_agents
     arms, size_of_real = task.problem.num_arms, real_of(task).itemsize
     shared = agents * (2 * size_of_real * arms + 8 * lines_of(task))
@@ -106,7 +105,6 @@ def spans_of(parts: Parts, task: Task) -> list[tuple[int, int]]:
 
 
 def _rounds(task: Task) -> list[tuple[int, int]]:
-    """Return single rounds."""
     return [(first, 1) for first in range(task.horizon)]
 
 

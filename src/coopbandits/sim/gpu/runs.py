@@ -33,7 +33,7 @@ what a pull of the round after them would."""
 
 
 def units_of_the_start(discount: float, rounds: int) -> Vector:
-    """Weigh pulls by what one of the first round counts; see `sim.cpu.ageing`."""
+    """Weigh pulls by what one of the first round counts; see `sim.cpu.runs`."""
     return discount ** -np.arange(rounds + 1.0)
 
 
@@ -158,7 +158,6 @@ class DeviceRuns:
         self._keep_tally()
 
     def upload(self, values: Any) -> Any:
-        """Return a copy on the device of what agents compute with."""
         return self.backend.upload(values.astype(self.real, copy=False))
 
     def _keep_world(self, runs: range) -> None:
@@ -236,7 +235,7 @@ class DeviceRuns:
         return self.backend.compile(program(("fold.cu",), {}))
 
     def played(self, number: int) -> None:
-        """Have a span's recorded rounds added up, and tell of progress."""
+        """Start adding up a span's recorded rounds, and report progress."""
         stops, source, agents = int(self.spans.stops[number]), self.noted, self.num_agents
         first, turn = int(self.spans.slots[number]), 0
         while stops and source is not self.totals:
@@ -311,7 +310,6 @@ class DeviceRuns:
         list(pool.map(lambda part: np.copyto(target[part], source[part]), slices))
 
     def registers(self) -> Any:
-        """Return zeros for every arm, agent and run."""
         return self.backend.zeros((self.num_arms, self.everywhere, 2), self.real)
 
 
