@@ -80,7 +80,9 @@ def choose(wanted: str, task: Task) -> Engine:
         )
     obstacles: list[str] = []
     for name, module in ENGINES:
-        if not _may_play(wanted, name):
+        # The reference engine may always step in, the GPU only if it was asked for.
+        may_play = wanted in (name, GPU) or name == REFERENCE or (wanted == AUTO and name != GPU)
+        if not may_play:
             continue
         engine = _load(module)
         obstacle = engine.obstacle(task)
@@ -93,10 +95,6 @@ def choose(wanted: str, task: Task) -> Engine:
             return engine
         obstacles.append(obstacle)
     raise InputError(f"no engine plays {task.given.spelling}: it {obstacles[0]}")
-
-
-def _may_play(wanted: str, name: str) -> bool:
-    return wanted in (name, GPU) or name == REFERENCE or (wanted == AUTO and name != GPU)
 
 
 def _load(module: str) -> Engine:

@@ -64,7 +64,59 @@ class ReferenceEngine:
         return record
 
     def play_run(self, task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
-        _play_run(task, run, record, row, tick)
+        """Play one run into a row of the record."""
+        problem, num_agents = task.problem, task.network.num_agents
+        players = make_players(task, run)
+        schedule = task.faults.schedule(task.network, task.seed, run)
+        keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
+        pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
+        account, features = make_account(task, run)
+        paid = np.zeros(num_agents)
+        reward_total, kept = 0.0, 0
+
+        def reward(agent: int, arm: int) -> float:
+            paid[agent] = account.pay(agent, arm, tape[agent, at])
+            return float(paid[agent])
+
+        for t in range(task.horizon):
+            at = t % CHUNK
+            if at == 0:
+                chunk = min(CHUNK, task.horizon - t)
+                tape = variates(problem.variate, tape_words(keys[REWARDS], t, chunk))
+                decisions = tape_words(keys[DECISIONS], t, chunk)
+                faults = schedule.read(chunk)
+            for agent in np.flatnonzero(faults.fresh[at]).tolist():
+                players.renew(agent, t)
+            acting = np.flatnonzero(faults.acts[at])
+            paid[:] = 0.0
+            account.begin(t)
+            if task.stop:
+                players.halt.done = t
+                players.look()
+            with _located(players, t + 1, run):
+                played = players.pull(
+                    acting.tolist(), decisions[acting, at].tolist(), reward, features
+                )
+            arms = np.array(played, dtype=np.int64)
+            pulls[acting, arms] += 1
+            account.book(acting, arms)
+            reward_total += float(paid.sum())
+            with _located(players, t + 1, run):
+                players.end_round(faults.fate[at].tolist())
+            if task.keep == "arms":
+                record.arms[row, :, t] = -1
+                record.arms[row, acting, t] = arms
+            if t + 1 == task.rounds[kept]:
+                record.arm_counts[row, kept] = pulls.sum(axis=0)
+                record.rewards[row, kept] = reward_total
+                account.write(record, row, kept)
+                record.values[row, kept] = players.counts.values
+                kept += 1
+            tick(num_agents)
+        players.counts.write(record, row)
+        players.halt.write(record, row)
+        if task.keep:
+            record.agent_pulls[row] = pulls
 
 
 ENGINE: Engine = ReferenceEngine()
@@ -367,59 +419,6 @@ def _located(players: Players, number: int, run: int) -> Iterator[None]:
     except (IndexFailedError, AggregationFailedError) as error:
         agent = getattr(error, "agent", players.acting)
         raise InputError(f"agent {agent} in round {number} of run {run}: {error}") from error
-
-
-def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
-    problem, num_agents = task.problem, task.network.num_agents
-    players = make_players(task, run)
-    schedule = task.faults.schedule(task.network, task.seed, run)
-    keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
-    pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
-    account, features = make_account(task, run)
-    paid = np.zeros(num_agents)
-    reward_total, kept = 0.0, 0
-
-    def reward(agent: int, arm: int) -> float:
-        paid[agent] = account.pay(agent, arm, tape[agent, at])
-        return float(paid[agent])
-
-    for t in range(task.horizon):
-        at = t % CHUNK
-        if at == 0:
-            chunk = min(CHUNK, task.horizon - t)
-            tape = variates(problem.variate, tape_words(keys[REWARDS], t, chunk))
-            decisions = tape_words(keys[DECISIONS], t, chunk)
-            faults = schedule.read(chunk)
-        for agent in np.flatnonzero(faults.fresh[at]).tolist():
-            players.renew(agent, t)
-        acting = np.flatnonzero(faults.acts[at])
-        paid[:] = 0.0
-        account.begin(t)
-        if task.stop:
-            players.halt.done = t
-            players.look()
-        with _located(players, t + 1, run):
-            played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward, features)
-        arms = np.array(played, dtype=np.int64)
-        pulls[acting, arms] += 1
-        account.book(acting, arms)
-        reward_total += float(paid.sum())
-        with _located(players, t + 1, run):
-            players.end_round(faults.fate[at].tolist())
-        if task.keep == "arms":
-            record.arms[row, :, t] = -1
-            record.arms[row, acting, t] = arms
-        if t + 1 == task.rounds[kept]:
-            record.arm_counts[row, kept] = pulls.sum(axis=0)
-            record.rewards[row, kept] = reward_total
-            account.write(record, row, kept)
-            record.values[row, kept] = players.counts.values
-            kept += 1
-        tick(num_agents)
-    players.counts.write(record, row)
-    players.halt.write(record, row)
-    if task.keep:
-        record.agent_pulls[row] = pulls
 
 
 @dataclass

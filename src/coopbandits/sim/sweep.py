@@ -24,7 +24,6 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext, SpawnProcess
-from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +114,7 @@ def sweep(
         As in `simulate`.
     """
     if workers is not None:
-        _require_workers(workers)
+        require_count("workers", workers)
     ledger = Ledger(Path(folder))
     unique = list({cell.id: cell for cell in _read_cells(cells)}.values())
     results: dict[str, Result] = {}
@@ -147,13 +146,6 @@ def sweep(
             if cell.id not in results
         ],
     )
-
-
-def _require_workers(workers: Any) -> None:
-    if isinstance(workers, bool) or not isinstance(workers, Integral):
-        require_count("workers", workers)
-    if workers < 1:
-        raise InputError(f"workers is {workers}; it must be at least 1")
 
 
 def _read_cells(given: Any) -> list[Cell]:
