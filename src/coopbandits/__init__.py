@@ -178,7 +178,7 @@ if TYPE_CHECKING:
         sweep,
     )
     from coopbandits.sim.clocks import PoissonClocks, RegularClocks, register_clocks
-    from coopbandits.sim.stop import Stop
+    from coopbandits.sim.setup import Stop
     from coopbandits.testing import check_policy
 
 _HOMES = {
@@ -218,7 +218,7 @@ _HOMES = {
         "simulate sweep"
     ),
     "sim.clocks": "PoissonClocks RegularClocks register_clocks",
-    "sim.stop": "Stop",
+    "sim.setup": "Stop",
     "testing": "check_policy",
 }
 # What needs the extra [fleet] is not in `__all__`: `import *` has to work without it.

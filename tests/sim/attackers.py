@@ -18,9 +18,20 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 import coopbandits as cb
-from coopbandits.core.draws import GOLDEN, mix, uniform_of, uniforms, word_at, words
+from coopbandits.core.draws import (
+    GOLDEN,
+    INIT_A,
+    MIX_L,
+    MIX_R,
+    MULT_A,
+    POOL,
+    mix,
+    uniform_of,
+    uniforms,
+    word_at,
+    words,
+)
 from coopbandits.core.sources import SourceState
-from coopbandits.core.streams import INIT_A, MIX_L, MIX_R, MULT_A, POOL
 
 Messages = NDArray[np.float64]
 """All values that were sent, in order."""

@@ -22,8 +22,8 @@ from coopbandits.core.draws import normals, uniforms, words
 from coopbandits.core.recommend import leader, obstacle
 from coopbandits.core.registry import AGGREGATIONS, EXAMPLES, parse_policy
 from coopbandits.core.statistic import ArmSums
-from coopbandits.sim.knowledge import global_knowledge
-from coopbandits.sim.mail import Mail
+from coopbandits.sim.reference import Mail
+from coopbandits.sim.setup import global_knowledge
 from coopbandits.sim.tapes import REWARDS, agent_keys, identity_words, tape_words
 
 ROUNDS = 40

@@ -24,7 +24,7 @@ from coopbandits import (
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.sim import cpu
-from coopbandits.sim.cpu import stage_mixing
+from coopbandits.sim.cpu import staged
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup, recorded_rounds
 
@@ -175,7 +175,7 @@ def check_engines(
     """Play on both engines, the compiled one with dense and with sparse stage mixing."""
     expected = play_agents(problem, network, policy, horizon, seed)
     for dense in (True, False):
-        monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_, dense=dense: dense)
+        monkeypatch.setattr(staged, "is_dense_cheaper", lambda *_, dense=dense: dense)
         found = simulate(problem, network, policy, horizon, 2, seed, "cpu", keep="arms")
         assert found.meta["engines"] == ["cpu"]
         assert_same(found, expected)

@@ -13,7 +13,7 @@ from coopbandits import BernoulliBandit, GaussianBandit, Network, Result, simula
 from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.problems import Problem
-from coopbandits.sim.cpu import consensus, fault_chunks, flood
+from coopbandits.sim.cpu import consensus, flood
 
 from .test_engines import NETWORKS, PROBLEMS, ROBUST, is_compiled
 
@@ -101,7 +101,7 @@ def test_more_agents_than_a_block_and_chunks_of_rounds(
     monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     """One run at a time, by agents: 35 are more than the 32 of a block."""
-    monkeypatch.setattr(fault_chunks, "RUN_ENTRIES", 5 * (35 + 70))
+    monkeypatch.setattr("coopbandits.sim.cpu.runs.RUN_ENTRIES", 5 * (35 + 70))
     faults = "loss=0.3,sleep=0.2,crash=0.3@4..7:lost"
     check(problem_for(policy), Network.from_spec("cycle:35"), parse_policy(policy), 13, faults)
 

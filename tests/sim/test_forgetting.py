@@ -31,7 +31,7 @@ from coopbandits.core.aggregate import (
 from coopbandits.core.draws import betas
 from coopbandits.core.index import KLUCB, UCB, BetaDraw, CentredDraw, TopTwo
 from coopbandits.sim import cpu
-from coopbandits.sim.cpu import ageing
+from coopbandits.sim.cpu.runs import most_rounds
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup, recorded_rounds
 from coopbandits.sim.tapes import DECISIONS, agent_keys, tape_words
@@ -89,8 +89,8 @@ def test_kernels_forget_under_faults(spec: Any, faults: str) -> None:
 @pytest.mark.parametrize("spec", SHORT, ids=ids)
 def test_units_change_between_spans(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """With small weights as the limit a span has five rounds, and nothing else changes."""
-    monkeypatch.setattr(ageing, "LARGEST", 3.1)
-    assert ageing.most_rounds(0.8) == 5
+    monkeypatch.setattr("coopbandits.sim.cpu.runs.LARGEST", 3.1)
+    assert most_rounds(0.8) == 5
     check(WORLD, Network.from_spec("cycle:5"), combine(spec, CentredDraw()), 34, "loss=0.2")
 
 

@@ -18,7 +18,7 @@ import pytest
 import coopbandits as cb
 from coopbandits.sim import compare
 from coopbandits.sim.ledger import Ledger, run_cell
-from coopbandits.sim.stop import read_stop
+from coopbandits.sim.setup import read_stop
 
 PROBLEM = cb.GaussianBandit([1.0, 0.5])
 NETWORK = cb.Network.from_spec("star:4")

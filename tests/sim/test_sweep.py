@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,9 @@ import numpy as np
 import pytest
 
 import coopbandits as cb
+from coopbandits.sim.gpu.backend import VARIABLE
 from coopbandits.sim.ledger import Ledger, run_cell
-from coopbandits.sim.sweep import sweep
+from coopbandits.sim.sweep import dask_executor, sweep, worker_pool
 
 PROBLEM = cb.GaussianBandit([1.0, 0.5, 0.2])
 NETWORK = cb.Network.from_spec("cycle:6")
@@ -218,3 +221,133 @@ def test_any_executor_gives_the_same(tmp_path: Path) -> None:
     for (_, a), (_, b) in zip(first.results, second.results, strict=True):
         assert a.dataset.identical(b.dataset)
         assert np.array_equal(a.regret, b.regret)
+
+
+DAWDLE = "import time; flag.touch(); time.sleep(300)"  # workers cannot import this file
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("busy", [True, False])  # at work, or still starting
+def test_workers_are_ended_at_once(tmp_path: Path, busy: bool) -> None:
+    flag = tmp_path / "started"
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), worker_pool(2) as pool:
+        for _ in range(2):
+            pool.submit(exec, DAWDLE, {"flag": flag})
+        workers = multiprocessing.active_children()
+        while busy and not flag.exists() and time.monotonic() < began + 60:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert flag.exists() or not busy
+    assert time.monotonic() < began + 60
+    assert len(workers) == 2
+    assert [worker.exitcode for worker in workers] == [-signal.SIGKILL] * 2
+
+
+def test_other_processes_are_left_alone(tmp_path: Path) -> None:
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(300,))
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), worker_pool(1) as pool:
+            pool.submit(exec, DAWDLE, {"flag": tmp_path / "started"})
+            raise KeyboardInterrupt
+        assert other.is_alive()
+    finally:
+        other.kill()
+        other.join()
+
+
+DRIVER = """
+import time
+
+from coopbandits.sim.sweep import worker_pool
+
+if __name__ == "__main__":
+    with worker_pool(2) as pool:
+        pool.submit(exec, "import os; print(os.getpid(), flush=True)")
+        time.sleep(300)
+"""
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path, by: signal.Signals) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) as driver:
+        assert driver.stdout is not None
+        assert int(driver.stdout.readline()) != driver.pid
+        driver.send_signal(by)
+        driver.communicate(timeout=60)  # ends when nobody is left who could write
+
+
+CLUSTER_EXPERIMENT = """
+horizon = 300
+runs = 2
+seeds = [0, 1, 2]
+policies = ["dducb", "independent-ucb"]
+graphs = ["cycle:8"]
+"""
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Start a scheduler and two workers on loopback; yield the address."""
+    monkeypatch.setenv(VARIABLE, "emulated")  # for all that is started from here
+    file = tmp_path / "scheduler.json"
+    common = ["--scheduler-file", str(file)]
+    scheduler = ["dask", "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
+    worker = [
+        "dask",
+        "worker",
+        "--host",
+        "127.0.0.1",
+        "--nthreads",
+        "1",
+        "--no-dashboard",
+        "--no-nanny",
+    ]
+    commands = [[*scheduler, *common], [*worker, *common], [*worker, *common]]
+    bin_folder = Path(sys.executable).parent
+    with (tmp_path / "log").open("w") as log:
+        processes = [
+            subprocess.Popen([bin_folder / name, *rest], stdout=log, stderr=log, cwd=tmp_path)
+            for name, *rest in commands
+        ]
+        try:
+            deadline = time.monotonic() + 90.0
+            while not file.exists() and time.monotonic() < deadline:
+                time.sleep(0.1)
+            yield json.loads(file.read_text())["address"]
+        finally:
+            # Workers first: without a scheduler they would wait for it to come back.
+            for process in reversed(processes):
+                process.terminate()
+                try:
+                    process.wait(timeout=15)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["auto", "gpu"])
+def test_bit_equal_on_two_workers(tmp_path: Path, scheduler: str, engine: str) -> None:
+    file = tmp_path / "experiment.toml"
+    file.write_text(f'engine = "{engine}"\n{CLUSTER_EXPERIMENT}')
+    command = [sys.executable, "-m", "coopbandits", "run", str(file), "--out"]
+    subprocess.run([*command, str(tmp_path / "dask"), "--dask", scheduler], check=True, timeout=200)
+    cells = cb.read_experiment(file)
+    assert len(cells) == 6
+    local = cb.sweep(cells, tmp_path / "local", workers=1)
+    distributed = cb.sweep(cells, tmp_path / "dask", workers=1)
+    for (_, a), (_, b) in zip(local.results, distributed.results, strict=True):
+        assert a.dataset.identical(b.dataset)
+
+
+def test_no_scheduler_gets_a_sentence() -> None:
+    with (
+        pytest.raises(cb.InputError, match=r"tcp://127\.0\.0\.1:1\b"),
+        dask_executor("tcp://127.0.0.1:1"),
+    ):
+        pass

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 import coopbandits as cb
-from coopbandits.core.index.top_two import transportation_cost
+from coopbandits.core.index.posterior import transportation_cost
 from coopbandits.core.registry import parse_policy
 
 DOCUMENTED = cb.BernoulliBandit([0.7, 0.4, 0.4, 0.3])

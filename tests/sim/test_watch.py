@@ -13,7 +13,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.problems import Problem
 from coopbandits.problems.tables import BEST
 from coopbandits.sim.contexts import Contexts, barred_arms
-from coopbandits.sim.watch import FEWEST_FRAMES, MOST_CELLS, MOST_FRAMES, frame_rounds, totals
+from coopbandits.sim.record import FEWEST_FRAMES, MOST_CELLS, MOST_FRAMES, frame_rounds, totals
 
 PROBLEMS = (
     cb.GaussianBandit([1.0, 0.5, 0.2], sigma=[1.0, 0.3, 2.0]),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from coopbandits.core.checks import require_count
-from coopbandits.sim.workers import worker_pool
+from coopbandits.sim.sweep import worker_pool
 from tests.torture.application import ViolationError
 from tests.torture.schedule import SECOND, Schedule, Setting, make_schedule
 from tests.torture.spelling import command

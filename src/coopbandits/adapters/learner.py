@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol
 from coopbandits.core.contract import Agent, LocalView, State, Vector
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.policy import Policy
-from coopbandits.core.spelling import told
+from coopbandits.core.spelling import one_line
 
 SEED_BITS = 0xFFFF_FFFF
 """What every library takes for a seed."""
@@ -110,8 +110,8 @@ class LearnerAgent(Agent):
             raise
         except Exception as error:
             raise InputError(
-                f"policy {self.policy} cannot {question.__name__}{arguments}: {told(error)}; take "
-                "a problem whose rewards suit it, or other settings"
+                f"policy {self.policy} cannot {question.__name__}{arguments}: {one_line(error)}; "
+                "take a problem whose rewards suit it, or other settings"
             ) from error
 
 
@@ -138,5 +138,5 @@ def made_of_settings(
         return known[learner](**given)
     except Exception as error:
         raise InputError(
-            f"{library}'s {learner} cannot be made of these settings: {told(error)}"
+            f"{library}'s {learner} cannot be made of these settings: {one_line(error)}"
         ) from error

@@ -28,11 +28,10 @@ from coopbandits.sim import (
     read_experiment,
     sweep,
 )
-from coopbandits.sim.cluster import dask_executor
 from coopbandits.sim.engine import NAMES
-from coopbandits.sim.setup import PRECISIONS, Setup, recorded_rounds
+from coopbandits.sim.setup import PRECISIONS, Setup, read_stop, recorded_rounds
 from coopbandits.sim.simulate import plan, play
-from coopbandits.sim.stop import read_stop
+from coopbandits.sim.sweep import dask_executor
 
 LONGEST_NAME = 120
 """Bytes of a group's name that become the name of its folder."""

@@ -10,13 +10,13 @@ from coopbandits.core.errors import InputError
 
 
 def require_flag(name: str, value: Any) -> None:
-    """Refuse all but True and False."""
+    """Check that the value is True or False."""
     if not isinstance(value, bool):
         raise InputError(f"{name} is {value!r}; it must be true or false")
 
 
 def require_count(name: str, value: Any, least: int = 1) -> None:
-    """Refuse all but whole numbers from `least`."""
+    """Check that the value is a whole number, at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
         spelled = isinstance(value, float) and value.is_integer() and value >= least
         hint = f": write {value:.0f}" if spelled else ""
@@ -24,7 +24,7 @@ def require_count(name: str, value: Any, least: int = 1) -> None:
 
 
 def require_number(name: str, value: Any, accepted: str, low: float, high: float) -> None:
-    """Refuse all but numbers strictly between two; `accepted` says so in words."""
+    """Check that the value is a number strictly between two; `accepted` says so in words."""
     if isinstance(value, bool) or not isinstance(value, Real) or not low < to_float(value) < high:
         raise InputError(f"{name} is {value!r}; it must be {accepted}")
 
@@ -38,19 +38,19 @@ def to_float(value: Real) -> float:
 
 
 def require_positive(name: str, value: Any) -> None:
-    """Refuse all but positive finite numbers."""
+    """Check that the value is a positive finite number."""
     require_number(name, value, "a positive finite number", 0.0, math.inf)
 
 
 def require_epsilon(epsilon: Any) -> None:
-    """Refuse all but an ε for which noise is finite, and infinity for none."""
+    """Check that ε is infinite, for no noise, or large enough for finite noise."""
     if epsilon != math.inf:
         accepted = "a number above 1e-100, or inf for no noise"
         require_number("epsilon", epsilon, accepted, 1e-100, math.inf)
 
 
 def require_lambda(name: str, value: Any) -> None:
-    """Refuse all but numbers in [0, 1)."""
+    """Check that the value is a number in [0, 1)."""
     require_number(name, value, "a number in [0, 1)", -math.ulp(0.0), 1.0)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coopbandits.core.contract import Estimate, Vector
 from coopbandits.core.errors import IndexFailedError, InputError
-from coopbandits.core.spelling import told
+from coopbandits.core.spelling import one_line
 
 if TYPE_CHECKING:
     from coopbandits.core.index import Index
@@ -162,7 +162,7 @@ def _failure(
     at = f" ({own[-1].filename}:{own[-1].lineno}: {own[-1].line})" if own else ""
     name = f" in {own[0].name}" if own else ""
     return (
-        f"index {index.spelling} raised {told(error)}{name}{of_arm}{at}; guard against it, and "
+        f"index {index.spelling} raised {one_line(error)}{name}{of_arm}{at}; guard against it, and "
         "return math.inf to play an arm first"
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -10,7 +12,6 @@ from numpy.typing import NDArray
 
 from coopbandits.core.aggregate.aggregation import moved_pulls
 from coopbandits.core.choice import choose_arm, with_open_pulls
-from coopbandits.core.context import Scene
 from coopbandits.core.contract import (
     Context,
     ContextAgent,
@@ -21,24 +22,175 @@ from coopbandits.core.contract import (
     Vector,
 )
 from coopbandits.core.errors import InputError
-from coopbandits.core.guards import (
-    identity,
-    read_arm,
-    read_reward,
-    require_neighbors,
-    require_same_agent,
-)
 from coopbandits.core.recommend import CONFIDENCE, Recommendation, recommend, require_certain
-from coopbandits.core.state import read_field
+from coopbandits.core.state import STATE_VERSION, read_field
 from coopbandits.core.statistic.linear import in_context
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate import Claims, Machine
     from coopbandits.core.aggregate.aggregation import ContextMachine, Moving
     from coopbandits.core.aggregate.pooling import Scatter
+    from coopbandits.core.contract import Context, Estimate, Vector
     from coopbandits.core.index import Index
     from coopbandits.core.index.index import Draws
     from coopbandits.core.policy import Parts
+    from coopbandits.core.statistic import Registers
+
+
+def read_arm(arm: Any, num_arms: int) -> int:
+    """Return an arm as an int, checked."""
+    if isinstance(arm, bool) or not isinstance(arm, Integral):
+        raise InputError(f"arm is {arm!r}; it must be a whole number")
+    if arm not in range(num_arms):
+        raise InputError(f"arm {arm} does not exist; arms are numbered 0 to {num_arms - 1}")
+    return int(arm)
+
+
+def read_reward(reward: Any) -> float:
+    """Return a reward as a float, checked."""
+    if not isinstance(reward, Real | np.bool_):
+        raise InputError(f"reward is {reward!r}; rewards are finite numbers")
+    try:
+        value = float(reward)
+    except OverflowError:
+        value = math.inf
+    if not math.isfinite(value):
+        raise InputError(f"reward {value} is not finite; rewards are finite numbers")
+    return value
+
+
+def require_neighbors(view: LocalView, who: Collection[int]) -> None:
+    known = view.neighbor_weights
+    for j in who:  # in every round of every agent: no set is made unless somebody is strange
+        if j not in known:
+            raise InputError(
+                f"{sorted(set(who) - known.keys())} are no neighbours of agent {view.agent_id}; "
+                f"its neighbours are {list(known)}"
+            )
+
+
+def identity(policy: str, view: LocalView) -> State:
+    """Return what must agree before a state is restored."""
+    return {
+        "version": STATE_VERSION,
+        "policy": policy,
+        "agent_id": view.agent_id,
+        "num_arms": view.num_arms,
+        "num_agents": view.num_agents,
+        "lambda_bound": view.lambda_bound,
+    }
+
+
+def require_same_agent(state: State, own: State) -> None:
+    for key, value in own.items():
+        if state.get(key) != value:
+            raise InputError(
+                f"state has {key} {state.get(key)!r}, but this agent has {value!r}; "
+                "restore it into the agent it came from"
+            )
+
+
+LARGEST = 1e70
+"""The largest feature that is taken: sums of squares of such numbers are finite."""
+
+
+class ContextBuffer:
+    """The features that one agent is told.
+
+    Parameters
+    ----------
+    registers : Registers
+        What is added up; it says how many features there are.
+    policy : str
+        The policy's spelling, for sentences.
+    """
+
+    def __init__(self, registers: Registers, policy: str) -> None:
+        self.registers, self.policy = registers, policy
+        self._opened, self._any_opened = registers.zeros(), False
+        self._latest: tuple[int, Vector] | None = None
+
+    def read_all(self, context: Context | None) -> Context:
+        """Return the features of every arm, checked."""
+        num_arms, size = self.registers.num_arms, self.registers.num_features
+        found = self._numbers(context, "to choose")
+        if found.shape == (num_arms, size):
+            return found
+        if self.registers.one_context and found.shape == (size,):
+            return np.broadcast_to(found, (num_arms, size))
+        alone = f" or ({size},)" if self.registers.one_context else ""
+        raise InputError(
+            f"context has shape {found.shape}; policy {self.policy} takes ({num_arms}, {size})"
+            f"{alone}: a row of {size} features per arm"
+        )
+
+    def read_one(self, context: Vector | None) -> Vector:
+        """Return the features of the arm that was pulled, checked."""
+        found = self._numbers(context, "to observe")
+        if found.shape != (self.registers.num_features,):
+            raise InputError(
+                f"context has shape {found.shape}; policy {self.policy} takes the "
+                f"{self.registers.num_features} features of the arm that was pulled"
+            )
+        return found
+
+    def _numbers(self, context: Any, purpose: str) -> NDArray[np.float64]:
+        if context is None:
+            raise InputError(
+                f"policy {self.policy} was told no context {purpose}; give it "
+                f"{self.registers.num_features} features per arm, as context=…"
+            )
+        try:
+            found = np.asarray(context, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"context is {context!r}; it must hold numbers alone, categories as one-hot columns"
+            ) from None
+        # The sum of squares says so sooner.
+        if not np.vdot(found, found) <= LARGEST and not (abs(found) <= LARGEST).all():
+            wrong = found[~(abs(found) <= LARGEST)][0]
+            raise InputError(
+                f"context has a feature {wrong:g}; features are finite numbers up to {LARGEST:g}"
+            )
+        return found
+
+    def shown(self, estimate: Estimate, features: Context) -> Estimate:
+        """Return an estimate for a choice among arms with these features, open pulls included."""
+        opened = self.opened
+        if not self._any_opened:
+            return in_context(estimate, features)
+        waiting = self.registers.read(opened, time=0.0, num_agents=1.0)
+        return in_context(estimate, features, waiting.extra.outer)
+
+    # Mostly a pull is closed before the next one: only those that wait longer are added up.
+
+    @property
+    def opened(self) -> Vector:
+        """What open pulls would add, if they paid nothing."""
+        if self._latest is not None:
+            arm, features = self._latest
+            self._latest, self._any_opened = None, True
+            self.registers.record(self._opened, arm, 0.0, features)
+        return self._opened
+
+    @opened.setter
+    def opened(self, values: Vector) -> None:
+        self._opened, self._latest = values, None
+        self._any_opened = bool(self.registers.version(values))
+
+    def open(self, arm: int, features: Vector) -> None:
+        """Remember a pull that was chosen."""
+        _ = self.opened  # adds the one before
+        self._latest = arm, features
+
+    def close(self, arm: int, features: Vector, any_left: bool) -> None:
+        """Remove an open pull; `any_left` says whether others are still open."""
+        if any_left:
+            self.registers.record(self.opened, arm, 0.0, features, -1.0)
+        elif self._any_opened:
+            self.opened = self.registers.zeros()  # rounding ends with the last one
+        else:
+            self._latest = None
 
 
 class CooperativeAgent(ContextAgent):
@@ -73,27 +225,28 @@ class CooperativeAgent(ContextAgent):
         self.numbers = index.numbers(view)
         self.policy = policy
         registers = getattr(machine, "registers", None)  # a machine of one's own may have none
-        self.scene = Scene(registers, policy) if registers and registers.num_features else None
+        self.buffer = (
+            ContextBuffer(registers, policy) if registers and registers.num_features else None
+        )
 
     def choose(
         self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
     ) -> int:
         """Play the largest index; open pulls count as pulls without a reward."""
-        if self.scene is None:
+        if self.buffer is None:
             arm = self.would_choose(word, allowed, context)
         else:
-            features = self.scene.read_all(context)
+            features = self.buffer.read_all(context)
             arm = self._choose_among(word, allowed, features)
-            self.scene.open(arm, features[arm])
+            self.buffer.open(arm, features[arm])
         self.open_pulls[arm] += 1
         return arm
 
     def would_choose(
         self, word: int, allowed: Sequence[int] | None = None, context: Context | None = None
     ) -> int:
-        """Return what `choose` would, and change nothing."""
-        if self.scene is not None:
-            return self._choose_among(word, allowed, self.scene.read_all(context))
+        if self.buffer is not None:
+            return self._choose_among(word, allowed, self.buffer.read_all(context))
         if context is not None:
             raise self._needless_context()
         estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
@@ -102,31 +255,29 @@ class CooperativeAgent(ContextAgent):
     def draws(self, context: Context | None = None) -> Draws | None:
         """Return the distribution of the arms' values now, where they are independent draws."""
         estimate = self.machine.estimate()
-        if self.scene is not None:
-            estimate = self.scene.shown(estimate, self.scene.read_all(context))
+        if self.buffer is not None:
+            estimate = self.buffer.shown(estimate, self.buffer.read_all(context))
         else:
             estimate = with_open_pulls(estimate, self.open_pulls)
         return self.index.draws(estimate, self.numbers)
 
     def open(self, arm: int, context: Vector | None = None) -> None:
-        """Count a pull as open that was decided on before, as a journal tells."""
-        if self.scene is not None:
-            self.scene.open(arm, self.scene.read_one(context))
+        if self.buffer is not None:
+            self.buffer.open(arm, self.buffer.read_one(context))
         self.open_pulls[arm] += 1
 
     @property
     def open_features(self) -> Vector:
-        """What open pulls would add to the statistic if they paid nothing."""
-        return np.zeros(0) if self.scene is None else self.scene.opened
+        return np.zeros(0) if self.buffer is None else self.buffer.opened
 
     @open_features.setter
     def open_features(self, values: Vector) -> None:
-        if self.scene is not None:
-            self.scene.opened = values
+        if self.buffer is not None:
+            self.buffer.opened = values
 
     def _choose_among(self, word: int, allowed: Sequence[int] | None, features: Context) -> int:
-        scene = cast("Scene", self.scene)
-        estimate = scene.shown(self.machine.estimate(), features)
+        buffer = cast("ContextBuffer", self.buffer)
+        estimate = buffer.shown(self.machine.estimate(), features)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
     def _needless_context(self) -> InputError:
@@ -138,35 +289,33 @@ class CooperativeAgent(ContextAgent):
     def observe(self, arm: Any, reward: Any, context: Vector | None = None) -> None:
         """Add one reward to the own statistics."""
         arm = read_arm(arm, self.view.num_arms)
-        if self.scene is None:
+        if self.buffer is None:
             if context is not None:
                 raise self._needless_context()
             self.machine.observe(arm, read_reward(reward))
         else:
-            context = self.scene.read_one(context)
+            context = self.buffer.read_one(context)
             machine = cast("ContextMachine", self.machine)  # parts with features have such a one
             machine.observe(arm, read_reward(reward), context)
         self._close(arm, context)
 
     def abandon(self, arm: int, context: Vector | None = None) -> None:
-        """Count an open pull no longer: its reward will never be known."""
-        self._close(arm, context if self.scene is None else self.scene.read_one(context))
+        self._close(arm, context if self.buffer is None else self.buffer.read_one(context))
 
     def _close(self, arm: int, context: Vector | None) -> None:
         if self.open_pulls[arm] > 0:
             self.open_pulls[arm] -= 1
-            if self.scene is not None and context is not None:
-                self.scene.close(arm, context, bool(np.count_nonzero(self.open_pulls)))
+            if self.buffer is not None and context is not None:
+                self.buffer.close(arm, context, bool(np.count_nonzero(self.open_pulls)))
 
     def estimate(self) -> Estimate:
         """Return the network totals as seen now, without open pulls."""
         return self.machine.estimate()
 
     def outlook(self, context: Context) -> tuple[Vector, Vector]:
-        """Return what is expected of every arm in a context, and the deviation of that."""
-        if self.scene is None:
+        if self.buffer is None:
             raise self._needless_context()
-        estimate = in_context(self.machine.estimate(), self.scene.read_all(context))
+        estimate = in_context(self.machine.estimate(), self.buffer.read_all(context))
         return self.index.outlook(estimate, self.numbers)
 
     def recommend(self, confidence: float = CONFIDENCE) -> Recommendation:
@@ -186,11 +335,9 @@ class CooperativeAgent(ContextAgent):
         return self.machine.moving()
 
     def share(self) -> Share:
-        """Return this agent's share of all rewards and pulls."""
         return self.machine.share()
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
-        """Refuse a message that tells of what cannot have happened."""
         self.machine.check_claims(message, claims, now)
 
     def outgoing(self, neighbor: int) -> Vector | None:
@@ -205,15 +352,12 @@ class CooperativeAgent(ContextAgent):
         self.machine.receive(ordered)
 
     def pass_time(self, tick: int) -> None:
-        """Tell the aggregation the time at which the round ends."""
         self.machine.pass_time(tick)
 
     def reopened(self, word: int) -> None:
-        """Tell the aggregation that its state was read from a disk."""
         self.machine.reopened(word)
 
     def parted(self, neighbors: Collection[int]) -> None:
-        """Tell the aggregation that links have ended."""
         self.machine.parted(neighbors)
 
     def export_state(self) -> State:
@@ -221,14 +365,14 @@ class CooperativeAgent(ContextAgent):
         return {
             **self._identity(),
             "open_pulls": self.open_pulls.tolist(),
-            **({} if self.scene is None else {"open_features": self.scene.opened.tolist()}),
+            **({} if self.buffer is None else {"open_features": self.buffer.opened.tolist()}),
             "aggregation": self.machine.export_state(),
         }
 
     def restore_state(self, state: State) -> None:
         """Continue from an exported state, or change nothing if it does not fit."""
         expected = {*self._identity(), "open_pulls", "aggregation"}
-        if set(state) != expected | ({"open_features"} if self.scene else set()):
+        if set(state) != expected | ({"open_features"} if self.buffer else set()):
             raise InputError(
                 f"state has fields {sorted(state)}; restore what export_state returned"
             )
@@ -239,19 +383,17 @@ class CooperativeAgent(ContextAgent):
         if (open_pulls < 0).any():
             raise InputError(f"state has open_pulls {open_pulls.tolist()}; they are never negative")
         features: Vector | None = None
-        if self.scene is not None:
-            features = read_field(self.scene.opened, state["open_features"], "open_features")
+        if self.buffer is not None:
+            features = read_field(self.buffer.opened, state["open_features"], "open_features")
         self.machine.restore_state(state["aggregation"])
         self.open_pulls = open_pulls
-        if self.scene is not None and features is not None:
-            self.scene.opened = features
+        if self.buffer is not None and features is not None:
+            self.buffer.opened = features
 
     def reweighted(self, state: State) -> State:
-        """Return a state from before the first round as this agent, with its weights, begins."""
         return state | {"aggregation": self.machine.reweighted(state["aggregation"])}
 
     def relinked(self, state: State, neighbors: Iterable[int]) -> State:
-        """Return an exported state as this agent, which has other neighbours, can restore it."""
         own, others = sorted(self.view.neighbor_weights), sorted(neighbors)
         moved = self.machine.relinked(state["aggregation"], others, own)
         return state | {"aggregation": moved}
@@ -267,7 +409,7 @@ class CooperativeAgent(ContextAgent):
             "open_pulls": moved_pulls(np.array(state["open_pulls"]), num_arms, places).tolist(),
             "aggregation": self.machine.rearranged(state["aggregation"], registers, places),
         }
-        if self.scene is not None:
+        if self.buffer is not None:
             opened = np.array(state["open_features"])
             moved = self.machine.registers.moved(opened, registers, places)
             found["open_features"] = moved.tolist()

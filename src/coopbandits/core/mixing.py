@@ -62,7 +62,7 @@ def mixing_rounds(
 
 
 def rounds_needed(num_agents: float, lambda_bound: float, epsilon: float, accelerated: bool) -> int:
-    """Return C without looking at what it is made of."""
+    """Return C, without checking the arguments."""
     if lambda_bound < LAMBDA_ZERO:
         return 1
     log_inverse = -math.log(lambda_bound)

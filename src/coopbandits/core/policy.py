@@ -10,8 +10,7 @@ from coopbandits.core.aggregate import AnyAggregation, CentralAggregation, Contr
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.index import ANY_REWARDS, Index, Support, read_support
-from coopbandits.core.notebook import html_facts
-from coopbandits.core.spelling import Named, settings_of
+from coopbandits.core.spelling import Named, html_facts, settings_of
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Agent, LocalView
@@ -35,7 +34,7 @@ class Parts:
     index: Index
 
     def __post_init__(self) -> None:
-        """Refuse an index that looks at features on an aggregation that does not hand them on."""
+        """Reject an index that reads features on an aggregation that does not pass them on."""
         if self.statistic.takes_context and not self.aggregation.takes_context:
             raise InputError(
                 f"index {self.index.spelling} looks at features, which {self.aggregation.spelling} "
@@ -59,7 +58,6 @@ class Parts:
 
     @property
     def bonus_constant(self) -> float | None:
-        """The index's."""
         return self.index.bonus_constant
 
     @property
@@ -80,14 +78,14 @@ class AnyPolicy(Named, ABC):
     central: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Let the parts refuse settings outside what they are defined for."""
+        """Validate the settings by building the parts."""
         parts = self.parts  # making them checks them
         if parts is not None:
             parts.statistic  # noqa: B018  and this, whether they go together
 
     @property
     def parts(self) -> Parts | None:
-        """What it is made of; None for a policy of one's own that is not made of parts."""
+        """What it is made of; None for a custom policy that is not made of parts."""
         return None
 
     @property
@@ -131,7 +129,7 @@ class AnyPolicy(Named, ABC):
         return isinstance(aggregation, AnyAggregation) and aggregation.overtakes
 
     def overtakes_from(self, agent: int) -> bool:
-        """Whether that holds for messages of this agent; it depends on whom in a population."""
+        """Whether that holds for messages of this agent; agents of a population differ."""
         del agent
         return self.overtakes
 
@@ -217,7 +215,6 @@ class CentralPolicy(AnyPolicy):
         return self.parts is not None and not is_own
 
     def make_controller(self, num_arms: int, sigma: float, num_features: int = 0) -> Controller:
-        """Return a fresh controller."""
         parts = self.parts
         if parts is None or not isinstance(parts.aggregation, CentralAggregation):
             raise InputError(
@@ -238,7 +235,6 @@ class Product(Policy):
 
     @property
     def parts(self) -> Parts:
-        """What it was made of."""
         return Parts(self.aggregation, self.index)
 
     @property
@@ -256,7 +252,7 @@ class CentralProduct(CentralPolicy):
     name: ClassVar[str] = "central-product"
 
     def __post_init__(self) -> None:
-        """Refuse an index that a controller, which has no place in the network, cannot play."""
+        """Reject an index that needs more than a controller, outside the network, knows."""
         if untold := self.index.needs - {"num_agents"}:
             raise InputError(
                 f"index {self.index.spelling} needs {', '.join(sorted(untold))} of every agent, "
@@ -266,12 +262,10 @@ class CentralProduct(CentralPolicy):
 
     @property
     def parts(self) -> Parts:
-        """What it was made of."""
         return Parts(self.aggregation, self.index)
 
     @property
     def spelling(self) -> str:
-        """Both spellings, as on the command line."""
         return self.parts.spelling
 
 

@@ -44,7 +44,7 @@ class Population(Policy):
     name: ClassVar[str] = "population"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be played together, and agents in two groups."""
+        """Reject members that cannot be played together, and agents in two groups."""
         given: Any = self.groups  # whatever somebody has written
         if not (isinstance(given, tuple) and all(map(_is_group, given))):
             raise InputError(
@@ -107,7 +107,6 @@ class Population(Policy):
 
     @property
     def members(self) -> tuple[AnyPolicy, ...]:
-        """All policies that take part."""
         return self.rest, *(policy for policy, _ in self.groups)
 
     def suited(self, family: str) -> Population:
@@ -128,7 +127,6 @@ class Population(Policy):
 
     @property
     def needs_common_round(self) -> bool:
-        """Whether a member does."""
         return any(policy.needs_common_round for policy in self.members)
 
     @property
@@ -138,21 +136,17 @@ class Population(Policy):
 
     @property
     def overtakes(self) -> bool:
-        """Whether messages of all members do."""
         return all(policy.overtakes for policy in self.members)
 
     def overtakes_from(self, agent: int) -> bool:
-        """Whether messages of the policy do that this agent plays."""
         return self.played_by(agent).overtakes
 
     def played_by(self, agent: int) -> Policy:
-        """Return the policy that an agent plays."""
         return next((one for one, who in self.groups if agent in who), self.rest)
 
     def make_agent(self, view: LocalView) -> Agent:
-        """Return a fresh agent of the policy that this one plays."""
         policy = self.played_by(view.agent_id)
-        return policy.make_agent(told_view(view, policy.needs))
+        return policy.make_agent(restricted_view(view, policy.needs))
 
 
 def _is_group(given: Any) -> bool:
@@ -168,8 +162,8 @@ def _sends_registers(parts: Parts) -> bool:
     return few != more
 
 
-def told_view(view: LocalView, needs: frozenset[str]) -> LocalView:
-    """Return a view without what was told for the sake of others."""
+def restricted_view(view: LocalView, needs: frozenset[str]) -> LocalView:
+    """Return a view without what only the policies of other members need."""
     known = {name: value for name, value in view.global_knowledge.items() if name in needs}
     return replace(
         view,

@@ -123,13 +123,13 @@ def obstacle(parts: Parts | None) -> str:
 
 
 def require_certain(what: str, parts: Parts | None) -> None:
-    """Refuse a policy for which no confidence can be stated."""
+    """Reject a policy for which no confidence can be stated."""
     if reason := obstacle(parts):
         raise InputError(f"{what} states no confidence: {reason}; use {ALTERNATIVES}")
 
 
 def require_confidence(confidence: float) -> None:
-    """Refuse what is no probability to be sure with."""
+    """Check that the confidence lies strictly between 0 and 1."""
     require_number(
         "confidence", confidence, "a probability between 0 and 1, such as 0.95", 0.0, 1.0
     )

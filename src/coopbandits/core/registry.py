@@ -18,58 +18,15 @@ from importlib import import_module
 from inspect import isabstract, isclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from coopbandits.core.aggregate import (
-    AnyAggregation,
-    CentralAggregation,
-    CentralTotals,
-    FloodedPulls,
-    FloodedTotals,
-    LedgerSums,
-    LocalSums,
-    NeighborhoodSums,
-    PullMixing,
-    RunningConsensus,
-    RunningSums,
-    StagedMixing,
-    TreeSums,
-)
+from coopbandits.core import aggregate, index, policies
+from coopbandits.core.aggregate import AnyAggregation, CentralAggregation
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.core.index import (
-    KLUCB,
-    LINEAR_INDICES,
-    MOSS,
-    UCB,
-    BayesUCB,
-    BetaDraw,
-    CentredDraw,
-    Elimination,
-    EpsilonGreedy,
-    Index,
-    NormalDraw,
-    RobustUCB,
-    TopTwo,
-)
-from coopbandits.core.policies import (
-    DDUCB,
-    CentralBatchedUCB,
-    CentralTS,
-    CentralUCB,
-    DelayedCentralUCB,
-    FloodTS,
-    FloodUCB,
-    GossipTS,
-    IndependentTS,
-    IndependentUCB,
-    LedgerTS,
-    LedgerUCB,
-    TreeTS,
-    TreeUCB,
-)
+from coopbandits.core.index import LINEAR_INDICES, Index
 from coopbandits.core.policy import AnyPolicy, CentralPolicy, Policy, combine
 from coopbandits.core.population import parse_population
 from coopbandits.core.sourced import at_source
 from coopbandits.core.sources import SOURCES, Source
-from coopbandits.core.spelling import parse_named, told
+from coopbandits.core.spelling import one_line, parse_named
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -142,7 +99,6 @@ class Registry(Generic[T]):
         return list(dict.fromkeys([*self._own, *self._things, *self.offered()]))
 
     def own(self) -> tuple[T, ...]:
-        """Return all of ours."""
         return tuple(thing for name in self._own if (thing := self._known(name)) is not None)
 
     def has(self, name: str) -> bool:
@@ -150,7 +106,7 @@ class Registry(Generic[T]):
         return name in self._own or name in self._things or name in self.offered()
 
     def _known(self, name: str) -> T | None:
-        """Return what is ours or registered, imported now if nobody asked for it before."""
+        """Return the thing of ours, or a registered one; papers are imported on first use."""
         if name in self._of_papers and name not in self._things:
             thing = getattr(import_module("coopbandits.literature"), self._of_papers[name])
             self._things[name], self._names[thing] = thing, name
@@ -210,7 +166,7 @@ class Registry(Generic[T]):
             thing = offers[0].load()
         except (Exception, SystemExit) as error:
             raise InputError(
-                f"{where} cannot be loaded: {told(error)}; repair or uninstall the package"
+                f"{where} cannot be loaded: {one_line(error)}; repair or uninstall the package"
             ) from error
         return self._accepted(thing, where)
 
@@ -223,8 +179,8 @@ class Registry(Generic[T]):
             if missing is not None and f"{module}.".startswith(f"{missing}."):
                 raise self._no_module(missing, where) from None
             raise InputError(
-                f"module {module} of {self.kind} {where} raises {told(error)} when it is imported; "
-                "repair it"
+                f"module {module} of {self.kind} {where} raises {one_line(error)} when it is "
+                "imported; repair it"
             ) from error
         return self._accepted(self._attribute(thing, attribute, module), where)
 
@@ -273,12 +229,11 @@ def _is_path(text: str) -> bool:
 
 
 def _place(thing: Any) -> tuple[str, str]:
-    """Return a thing's module and its name there."""
     return getattr(thing, "__module__", ""), getattr(thing, "__qualname__", repr(thing))
 
 
 def concrete(*bases: type) -> Callable[[Any], bool]:
-    """Return what accepts classes that can be spelled: derived from one of these, and finished."""
+    """Return what accepts classes that can be spelled: derived from one of these, finished."""
 
     def accepts(thing: Any) -> bool:
         if not isclass(thing) or not issubclass(thing, bases) or isabstract(thing):
@@ -294,7 +249,7 @@ def _named(*classes: type[T]) -> dict[str, type[T]]:
 
 
 SHIPPED_POLICIES: Mapping[str, type[AnyPolicy] | str] = {
-    **_named(DDUCB),
+    **_named(policies.DDUCB),
     "coop-ucb": "CoopUCB",
     "coop-ucb2": "CoopUCB2",
     "coop-ucl": "CoopUCL",
@@ -314,58 +269,34 @@ SHIPPED_POLICIES: Mapping[str, type[AnyPolicy] | str] = {
     "fed-ucb": "FedUCB",
     "gse": "GSE",
     **_named(
-        GossipTS,
-        TreeTS,
-        FloodTS,
-        TreeUCB,
-        FloodUCB,
-        LedgerTS,
-        LedgerUCB,
-        IndependentUCB,
-        IndependentTS,
-        CentralUCB,
-        CentralBatchedUCB,
-        DelayedCentralUCB,
-        CentralTS,
+        policies.GossipTS, policies.TreeTS, policies.FloodTS, policies.TreeUCB, policies.FloodUCB,
+        policies.LedgerTS, policies.LedgerUCB, policies.IndependentUCB, policies.IndependentTS,
+        policies.CentralUCB, policies.CentralBatchedUCB, policies.DelayedCentralUCB,
+        policies.CentralTS,
     ),
-}
+}  # fmt: skip
 SHIPPED_AGGREGATIONS: Mapping[str, type[AnyAggregation | CentralAggregation] | str] = {
     **_named(
-        LocalSums,
-        StagedMixing,
-        RunningConsensus,
-        PullMixing,
-        RunningSums,
-        TreeSums,
-        FloodedTotals,
-        NeighborhoodSums,
-        FloodedPulls,
-        LedgerSums,
+        aggregate.LocalSums, aggregate.StagedMixing, aggregate.RunningConsensus,
+        aggregate.PullMixing, aggregate.RunningSums, aggregate.TreeSums, aggregate.FloodedTotals,
+        aggregate.NeighborhoodSums, aggregate.FloodedPulls, aggregate.LedgerSums,
     ),
     "tracked-means": "TrackedMeans",
     "trimmed-means": "TrimmedMeans",
-    **_named(CentralTotals),
+    **_named(aggregate.CentralTotals),
     "server-totals": "ServerTotals",
     "permuted-buffers": "PermutedBuffers",
-}
+}  # fmt: skip
 SHIPPED_INDICES: Mapping[str, type[Index] | str] = {
-    **_named(UCB),
+    **_named(index.UCB),
     "inflated-ucb": "InflatedUCB",
     "ucl": "UCL",
     **_named(
-        BayesUCB,
-        KLUCB,
-        MOSS,
-        NormalDraw,
-        CentredDraw,
-        BetaDraw,
-        TopTwo,
-        EpsilonGreedy,
-        Elimination,
-        RobustUCB,
+        index.BayesUCB, index.KLUCB, index.MOSS, index.NormalDraw, index.CentredDraw,
+        index.BetaDraw, index.TopTwo, index.EpsilonGreedy, index.Elimination, index.RobustUCB,
+        *LINEAR_INDICES,
     ),
-    **_named(*LINEAR_INDICES),
-}
+}  # fmt: skip
 
 EXAMPLES = tuple(
     {

@@ -6,9 +6,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coopbandits.core.cooperative import CooperativeAgent
+from coopbandits.core.cooperative import CooperativeAgent, read_arm, read_reward
 from coopbandits.core.errors import InputError
-from coopbandits.core.guards import read_arm, read_reward
 from coopbandits.core.index import ANY_REWARDS, Support
 from coopbandits.core.policy import AnyPolicy, Policy
 from coopbandits.core.sources import Source
@@ -40,7 +39,6 @@ class AtSource(Policy):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What either needs."""
         needs: frozenset[str] = self.source.needs
         return needs | self.noisy.needs
 
@@ -51,7 +49,6 @@ class AtSource(Policy):
         return None if is_own else (self.source, self.noisy)
 
     def make_agent(self, view: LocalView) -> SourcedAgent:
-        """Return a fresh agent."""
         return SourcedAgent(view, self.source, self.noisy, self.spelling)
 
 
@@ -72,7 +69,7 @@ class Sourced(AtSource):
     name: ClassVar[str] = "sourced"
 
     def __post_init__(self) -> None:
-        """Refuse policies that do more with a reward than to add it up."""
+        """Reject policies that do more with a reward than add it up."""
         if not isinstance(self.source, Source):
             raise InputError(f"source is {self.source!r}; give one such as cb.Private(1.0, 1000)")
         policy: Any = self.policy  # anything, as yet
@@ -123,22 +120,18 @@ class Sourced(AtSource):
 
     @property
     def noisy(self) -> Parts:
-        """Those of the policy."""
         return self.policy.parts  # type: ignore[return-value]  # without any it had been refused
 
     @property
     def needs(self) -> frozenset[str]:
-        """What either needs."""
         return self.source.needs | self.policy.needs
 
     @property
     def needs_common_round(self) -> bool:
-        """Whether the policy does."""
         return self.policy.needs_common_round
 
     @property
     def overtakes(self) -> bool:
-        """Whether the policy's messages do."""
         return self.policy.overtakes
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cache
+from html import escape
 from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -45,7 +46,7 @@ class Settings(ABCMeta):
 
 @cache
 def _require_defaults(cls: type) -> None:
-    """Refuse new defaults of settings that the decorator of a dataclass has not seen."""
+    """Reject new defaults of settings that the decorator of a dataclass has not seen."""
     for parent in cls.__mro__:
         written = vars(parent)
         seen = written.get("__annotations__", {}) if "__dataclass_fields__" in written else {}
@@ -61,7 +62,7 @@ def _require_defaults(cls: type) -> None:
 
 
 def _require_fit(cls: type, values: tuple[Any, ...], settings: dict[str, Any]) -> None:
-    """Refuse settings that a class does not have, and too few or too many of them."""
+    """Reject settings that a class does not have, and too few or too many of them."""
     names, name = [field.name for field in settings_of(cls)], cls.__name__
     if list(signature(cls).parameters) != names:
         return  # it has an `__init__` of its own
@@ -208,16 +209,16 @@ def _setting(owner: str, known: tuple[Field[Any], ...], text: str) -> tuple[str,
 
 
 def make(owner: str, maker: Callable[..., Made], *values: Any, **settings: Any) -> Made:
-    """Call what makes a thing; other people's may refuse settings with errors of any kind."""
+    """Call a maker; turn the errors of custom classes into an `InputError`."""
     try:
         return maker(*values, **settings)
     except InputError:
         raise
     except (TypeError, ValueError, ArithmeticError, LookupError) as error:
-        raise InputError(f"{owner} cannot be made of these settings: {told(error)}") from error
+        raise InputError(f"{owner} cannot be made of these settings: {one_line(error)}") from error
 
 
-def told(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
     """Return type and message of an error on one line."""
     message = " ".join(str(error).split())
     return type(error).__name__ + (f": {message}" if message else "")
@@ -248,3 +249,15 @@ def parse_value(text: str) -> Any:
             continue
         return float(number) if kind is Fraction else number
     return text
+
+
+LEFT = 'style="text-align:left"'
+
+
+def html_facts(title: str, facts: Sequence[tuple[str, object]]) -> str:
+    """Return a table of names and values."""
+    rows = "".join(
+        f"<tr><th {LEFT}>{escape(name)}</th><td {LEFT}>{escape(str(value))}</td></tr>"
+        for name, value in facts
+    )
+    return f"<div><strong>{escape(title)}</strong><table>{rows}</table></div>"

@@ -52,7 +52,7 @@ class Stateful:
             setattr(self, name, value)
 
     def check_state(self, values: State) -> None:
-        """Refuse fields that have the right form, but that no agent of this kind can hold."""
+        """Reject fields of the right form that no agent of this kind can hold."""
         del values  # unless somebody knows better, the form is all there is to check
 
 

@@ -70,9 +70,8 @@ from coopbandits.core.policy import AnyPolicy, CentralPolicy, Policy
 from coopbandits.evaluate.estimators import CONFIDENCE, Value
 from coopbandits.evaluate.log import DecisionLog
 from coopbandits.network import Network
-from coopbandits.sim.knowledge import global_knowledge
-from coopbandits.sim.mail import Mail
-from coopbandits.sim.setup import read_network
+from coopbandits.sim.reference import Mail
+from coopbandits.sim.setup import global_knowledge, read_network
 from coopbandits.sim.simulate import read_policy
 from coopbandits.sim.tapes import DECISIONS, agent_keys, identity_words, secret_of
 

@@ -17,7 +17,7 @@ from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index import Index
 from coopbandits.core.index.index import Floats
-from coopbandits.core.index.quantile import normal_upper, upper_quantile
+from coopbandits.core.index.kl import normal_upper, upper_quantile
 from coopbandits.core.policy import Parts, Policy
 
 if TYPE_CHECKING:

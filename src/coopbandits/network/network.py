@@ -14,7 +14,7 @@ from scipy import sparse
 from coopbandits.core.contract import LocalView
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.mixing import LAMBDA_ZERO, mixing_rounds
-from coopbandits.core.notebook import html_facts
+from coopbandits.core.spelling import html_facts
 from coopbandits.network.adjacency import (
     Attributes,
     GraphLike,

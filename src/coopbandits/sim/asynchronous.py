@@ -19,9 +19,8 @@ from coopbandits.core.draws import Words, stream_key, uniforms, words
 from coopbandits.core.errors import InputError
 from coopbandits.sim.clocks import Clocks, exponential
 from coopbandits.sim.engine import Engine
-from coopbandits.sim.mail import outgoing
 from coopbandits.sim.record import Record, Task, Tick
-from coopbandits.sim.reference import Agents, ReferenceEngine, make_account, make_players
+from coopbandits.sim.reference import Agents, ReferenceEngine, make_account, make_players, outgoing
 from coopbandits.sim.tapes import DECISIONS, REWARDS, agent_keys, tape_words, variates
 
 CLOCKS = 5
@@ -134,7 +133,6 @@ class Run:
         self._push(time + gap / rate, kind, agent)
 
     def play(self, record: Record, row: int, tick: Tick) -> None:
-        """Play all events of the horizon."""
         task, kept = self.task, 0
         while kept < task.rounds.size:
             time, kind, who, number = heapq.heappop(self.queue)

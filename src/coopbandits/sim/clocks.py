@@ -43,7 +43,7 @@ class Clocks(Named, ABC):
     latency: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse settings that are out of range, and rates beside a ratio."""
+        """Check the ranges, and that ratio and rates are not both given."""
         low = math.nextafter(1.0, 0.0)
         require_number("ratio", self.ratio, "a finite number, at least 1", low, math.inf)
         require_positive("gossip", self.gossip)

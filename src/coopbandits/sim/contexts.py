@@ -150,7 +150,6 @@ class ContextAccount:
         return drawn
 
     def pay(self, agent: int, arm: int, variate: float) -> float:
-        """Return the reward of a pull."""
         return float(self.contexts.means[agent, self.at, arm] + self.sigma * variate)
 
     def book(self, agents: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
@@ -173,7 +172,6 @@ class ContextAccount:
         return best, best - now[np.arange(agents.size), arms]
 
     def write(self, record: Record, row: int, kept: int) -> None:
-        """Record all costs so far."""
         record.costs[row, kept] = self.costs
         record.worst[row, kept] = self.regret.max()
         if record.agent_regret.shape[1]:

@@ -153,7 +153,7 @@ def _members(
 
 
 def _written(cls: type) -> dict[str, Any]:
-    """Return what somebody wrote in a class: functions and values, not what Python adds."""
+    """Return what is written in a class: functions and values, not what Python adds."""
     found: dict[str, Any] = {}
     for name, value in vars(cls).items():
         if isinstance(value, staticmethod | classmethod):
@@ -193,12 +193,12 @@ def _is_package(module: str) -> bool:
 
 
 def _is_library(module: str) -> bool:
-    """Tell whether a module is nobody's to edit: its functions count by name."""
+    """Tell whether a module belongs to a library, whose functions count by name."""
     return _top(module) in LIBRARIES
 
 
 def _is_elsewhere(module: str, home: str) -> bool:
-    """Tell the same for code of somebody in one package: ours and installed ones count by name."""
+    """Tell the same for custom code in one package: ours and installed ones count by name."""
     top = _top(module)
     if top == home:
         return False

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Protocol
 
+import numpy as np
+from scipy.sparse import csgraph
+
+from coopbandits.core.aggregate.entries import HEADER
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.sim import cost
+from coopbandits.core.policy import Parts
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.setup import PRECISIONS
@@ -75,7 +80,9 @@ def choose(wanted: str, task: Task) -> Engine:
         )
     obstacles: list[str] = []
     for name, module in ENGINES:
-        if not _may_play(wanted, name):
+        # The reference engine may always step in, the GPU only if it was asked for.
+        may_play = wanted in (name, GPU) or name == REFERENCE or (wanted == AUTO and name != GPU)
+        if not may_play:
             continue
         engine = _load(module)
         obstacle = engine.obstacle(task)
@@ -88,10 +95,6 @@ def choose(wanted: str, task: Task) -> Engine:
             return engine
         obstacles.append(obstacle)
     raise InputError(f"no engine plays {task.given.spelling}: it {obstacles[0]}")
-
-
-def _may_play(wanted: str, name: str) -> bool:
-    return wanted in (name, GPU) or name == REFERENCE or (wanted == AUTO and name != GPU)
 
 
 def _load(module: str) -> Engine:
@@ -108,20 +111,94 @@ def _load(module: str) -> Engine:
 
 
 def _step_in(why: str, task: Task) -> None:
-    """Say that the reference engine plays unasked, or refuse what nobody would wait for."""
-    if too_much := cost.obstacle(task):
+    """Note that the reference engine plays unasked, or reject what takes too much."""
+    if excess := too_much(task):
         raise InputError(
-            f"{why}, and the reference engine {too_much}; take fewer agents, rounds or runs, or "
+            f"{why}, and the reference engine {excess}; take fewer agents, rounds or runs, or "
             'ask for it with engine="reference"'
         )
-    seconds = cost.seconds(task)
-    takes = f" in about {cost.duration(seconds)}" if seconds > WORTH_TELLING else ""
+    seconds = reference_seconds(task)
+    takes = f" in about {in_words(seconds)}" if seconds > WORTH_TELLING else ""
     note(f"{why}, so the slower {REFERENCE} engine plays it{takes}")
 
 
 @contextmanager
 def one_thread(threads: int | None) -> Iterator[None]:
-    """Be the session of an engine that plays in one thread, whatever it is allowed."""
+    """Session of an engine that plays in one thread, whatever the limit."""
     if threads is not None:
         require_count("threads", threads)
     yield
+
+
+# What the reference engine would cost, to refuse a fallback that no user would wait for. The
+# figures are those of one core of an ordinary machine, right to a factor of about four: enough to
+# tell minutes from weeks.
+
+AGENT, MESSAGE, ENTRY = 30e-6, 20e-6, 1e-6
+"""Seconds per agent and round, per message, and per agent that a growing message tells of."""
+
+MOST_SECONDS = 4 * 3600.0
+"""A policy that would take longer than four hours on the reference engine must be sent there by
+name. Our own suites stay below it."""
+
+
+def too_much(task: Task) -> str | None:
+    """Return why the reference engine should not step in unasked, as words after "it", or None."""
+    needed, there = reference_memory(task), physical_memory()
+    if needed > there:
+        agents = int(task.network.num_agents * there / needed)
+        return (
+            f"would take about {needed / 1e9:.3g} GB, more than the {there / 1e9:.3g} GB of this "
+            f"machine (about {agents} agents fit)"
+        )
+    if (needed := reference_seconds(task)) <= MOST_SECONDS:
+        return None
+    enough, rounds = in_words(MOST_SECONDS), int(task.horizon * MOST_SECONDS / needed)
+    return f"would take about {in_words(needed)} ({enough} are enough for about {rounds} rounds)"
+
+
+def reference_seconds(task: Task) -> float:
+    """Return about how long all runs take."""
+    agents = task.network.num_agents
+    if task.policy.central:
+        return AGENT * agents * task.horizon * task.num_runs
+    message = MESSAGE + (ENTRY * reach(task) if _grows(task.policy.parts) else 0.0)
+    rounds = AGENT * agents + message * int(task.network.adjacency.nnz)
+    return rounds * task.horizon * task.num_runs
+
+
+def reference_memory(task: Task) -> float:
+    """Return about how many bytes the agents of one run take, where that is more than a little."""
+    parts = task.policy.parts
+    if not _grows(parts):
+        return 0.0
+    assert parts is not None  # noqa: S101  `_grows` has looked
+    width = HEADER + parts.registers(task.problem.num_arms, task.num_features).size
+    return 8.0 * width * task.network.num_agents * reach(task)
+
+
+def _grows(parts: Parts | None) -> bool:
+    return parts is not None and bool(getattr(parts.aggregation, "grows", False))
+
+
+def reach(task: Task) -> int:
+    """Return how many agents' news reaches one agent, the first, within the horizon."""
+    graph, hops = task.network.adjacency, min(task.horizon, task.network.num_agents)
+    near = csgraph.dijkstra(graph, indices=0, unweighted=True, limit=hops)
+    return int(np.isfinite(near).sum())
+
+
+def physical_memory() -> float:
+    """Return the bytes of memory of this machine; endless where it does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
+def in_words(seconds: float) -> str:
+    """Return a number of seconds in the unit that people use."""
+    for size, unit in ((86_400, "days"), (3600, "hours")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds / 60:.0f} minutes"

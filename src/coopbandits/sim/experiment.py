@@ -41,8 +41,7 @@ from coopbandits.problems import make_problem
 from coopbandits.sim.clocks import parse_clocks
 from coopbandits.sim.engine import AUTO, NAMES
 from coopbandits.sim.ledger import Cell
-from coopbandits.sim.setup import PRECISIONS
-from coopbandits.sim.stop import read_stop
+from coopbandits.sim.setup import PRECISIONS, read_stop
 
 DEFAULTS: dict[str, Any] = {
     "horizon": 10_000,
@@ -158,7 +157,7 @@ def _cells(settings: Mapping[str, Any]) -> list[Cell]:
 
 
 def _refuse_twins(key: str, names: Sequence[Any]) -> None:
-    """Refuse what is listed twice, which would be played and shown once."""
+    """Reject values that are listed twice; they would be played and shown once."""
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"{key} holds {name!r} twice; give each once")

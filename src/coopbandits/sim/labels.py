@@ -19,9 +19,16 @@ from coopbandits.problems.world import World
 from coopbandits.results import Result
 from coopbandits.results.storage import FORMAT, environment
 from coopbandits.sim.digest import own_code
-from coopbandits.sim.record import Record, Task, join
+from coopbandits.sim.record import (
+    COMPRESSED,
+    WATCHED,
+    Record,
+    Task,
+    frame_rounds,
+    join,
+    surroundings,
+)
 from coopbandits.sim.setup import PRECISIONS, Setup
-from coopbandits.sim.watch import COMPRESSED, WATCHED, frame_rounds, surroundings
 
 if TYPE_CHECKING:
     from coopbandits.sim.ledger import Cell

@@ -36,12 +36,13 @@ from coopbandits.sim.setup import (
     COUNTS,
     PRECISIONS,
     Setup,
+    Stop,
     read_conditions,
+    read_stop,
     read_world,
     recorded_rounds,
 )
 from coopbandits.sim.simulate import play, read_policy
-from coopbandits.sim.stop import Stop, read_stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class Cell:
     precision: str = PRECISIONS[0]
 
     def __post_init__(self) -> None:
-        """Read text, and refuse what would have the id of another cell."""
+        """Parse text, and reject what would have the id of another cell."""
         for name, least in COUNTS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral):
@@ -125,7 +126,6 @@ class Ledger:
         self.folder = folder
 
     def path(self, cell: Cell) -> Path:
-        """Return the folder of a finished cell."""
         return self.folder / "cells" / cell.id
 
     def load(self, cell: Cell) -> Result | None:

@@ -56,15 +56,12 @@ class TerminalBar:
         self.task = self.bar.add_task("", total=total)
 
     def start(self) -> None:
-        """Begin to draw."""
         self.bar.start()
 
     def advance(self, amount: int) -> None:
-        """Count work done."""
         self.bar.advance(self.task, amount)
 
     def stop(self) -> None:
-        """Erase the line."""
         self.bar.stop()
 
 
@@ -77,7 +74,6 @@ class Count:
 
     @property
     def share(self) -> float:
-        """Which part of the work is done."""
         return min(1.0, self.done / self.total)
 
     @property
@@ -99,7 +95,6 @@ class NotebookBar(Count):
         self.handle: Any = None
 
     def start(self) -> None:
-        """Open a place below the cell."""
         shown = _shown()
         self.handle = shown.display(shown.HTML(self.html()), display_id=True)
 
@@ -112,11 +107,9 @@ class NotebookBar(Count):
             self._draw(self.html())
 
     def stop(self) -> None:
-        """Empty the place."""
         self._draw("")
 
     def html(self) -> str:
-        """Return the bar as it stands."""
         bar = f"<progress value='{self.share:.4f}' max='1'></progress>"
         return f"{escape(self.label)} {bar} {self.words}"
 
@@ -132,7 +125,6 @@ class LogLines(Count):
         self.next_at = 0.0
 
     def start(self) -> None:
-        """Write the first line."""
         self._write(time.monotonic())
 
     def advance(self, amount: int) -> None:
@@ -202,7 +194,6 @@ class Progress:
         return self
 
     def advance(self, amount: int) -> None:
-        """Report work done."""
         self.bar.advance(amount)
         if self.wanted and not self.started and time.monotonic() >= self.show_at:
             self.started = True

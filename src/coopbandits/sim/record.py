@@ -1,20 +1,25 @@
-"""What an engine is asked and what it answers."""
+"""What an engine is asked, and its record: totals of some runs, and the first run in frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from coopbandits.core.aggregate.pooling import scatter_of
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import AnyPolicy
-from coopbandits.problems.tables import OWN_GAP
+from coopbandits.network import Network
+from coopbandits.problems import Problem
+from coopbandits.problems.tables import OWN_GAP, Tables
+from coopbandits.sim.contexts import Contexts, barred_arms
 from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import REWARDS, agent_keys, arm_order, tape_words, variates
-from coopbandits.sim.watch import RUN, Totals, totals
 
 Tick = Callable[[int], None]
 """Called with the number of agent-rounds just played; may raise to stop."""
@@ -74,7 +79,7 @@ class Record:
     values : (run, round)
         Values sent up to each recorded round.
     messages, delivered, late, lost : (run,)
-        Messages sent, and what became of them (see `sim.mail.Counts`); an engine that delivers
+        Messages sent, and what became of them (see `sim.reference.Counts`); an engine that delivers
         every message in its round leaves the last three at 0.
     agent_pulls : (run, agent, arm), or (run, 0, arm) when not kept
         Pulls of each arm by each agent.
@@ -110,7 +115,6 @@ class Record:
 
     @classmethod
     def empty(cls, task: Task, runs: int) -> Record:
-        """Return a record of zeros."""
         agents, arms, rounds = task.network.num_agents, task.problem.num_arms, task.rounds.size
         return cls(
             arm_counts=np.zeros((runs, rounds, arms), dtype=np.int64),
@@ -196,3 +200,100 @@ def join(records: list[Record]) -> Record:
     names = [field.name for field in fields(Record) if field.name != "frames"]
     arrays = {name: np.concatenate([getattr(each, name) for each in records]) for name in names}
     return Record(**arrays, frames=next((r.frames for r in records if r.frames), None))
+
+
+# Frames for `coopbandits dashboard`. Arms alone would not do: a result holds neither the graph nor
+# the rewards, and a custom problem or graph cannot be made again from its description. So all that
+# a page shows is written down while these are at hand: of the first run, in frames that grow
+# longer. What that takes does not grow with the horizon.
+
+
+RUN = 0
+"""The run that is taken down."""
+MOST_FRAMES = 240
+FEWEST_FRAMES = 24
+MOST_CELLS = 20_000_000
+"""Frames × N × K, where the fewest frames do not take more: 160 MB before compression."""
+WATCHED = (
+    "watch_pulls", "watch_rewards", "watch_regret", "watch_stages", "watch_links", "watch_changes",
+    "watch_sigma", "watch_means",
+)  # fmt: skip
+"""What a result has besides, to be watched."""
+COMPRESSED = {"zlib": True, "complevel": 4, "shuffle": True}
+
+
+class Totals(NamedTuple):
+    """What happened in every frame.
+
+    Attributes
+    ----------
+    pulls, rewards : array of shape (frame, N, K)
+        Of each agent and arm: the number of pulls, and the sum of what they paid.
+    regret : array of shape (frame,)
+        What the network lost so far, against each agent's own best arm of the moment.
+    """
+
+    pulls: NDArray[np.uint32]
+    rewards: Vector
+    regret: Vector
+
+
+def frame_rounds(horizon: int, num_agents: int, num_arms: int) -> NDArray[np.int64]:
+    """Return the last round of every frame: they grow longer, as less and less happens."""
+    fitting = MOST_CELLS // (num_agents * num_arms)
+    frames = max(FEWEST_FRAMES, min(MOST_FRAMES, fitting))
+    ends = np.rint(horizon * (np.arange(1, frames + 1) / frames) ** 2)
+    return np.unique(np.maximum(ends, 1.0)).astype(np.int64)
+
+
+def totals(problem: Problem, tables: Tables, seed: int, arms: NDArray[np.int32]) -> Totals:
+    """Add up a run by frame; `arms` (agent, round) are the problem's, −1 where none was pulled."""
+    num_agents, horizon = arms.shape
+    num_arms = problem.num_arms
+    ends = frame_rounds(horizon, num_agents, num_arms)
+    shape = (ends.size, num_agents, num_arms)
+    found = Totals(np.zeros(shape, dtype=np.uint32), np.zeros(shape), np.zeros(ends.size))
+    order = np.arange(num_arms)
+    rows, costs = tables.ordered(order)
+    contexts = Contexts(problem, tables, seed, RUN, order) if tables.in_context else None
+    barred = barred_arms(tables, order)
+    keys = agent_keys(seed, REWARDS, RUN, num_agents)
+    first_cell = np.arange(num_agents)[:, None] * num_arms
+    for frame, (start, stop) in enumerate(pairwise((0, *ends.tolist()))):
+        played = arms[:, start:stop]
+        pulled = played >= 0
+        moved = tables.segments(np.arange(start, stop)) * num_arms
+        at = (tables.places[:, None] + moved + played)[pulled]
+        tape = variates(problem.variate, tape_words(keys, start, stop - start))[pulled]
+        paid = problem.paid(rows, at, tape)
+        lost = costs[at, OWN_GAP]
+        if contexts is not None:  # rows hold noise alone, and costs nothing
+            means = contexts.read(start, stop)
+            own = means[pulled, played[pulled]]
+            best = (means if barred is None else means + barred[:, None]).max(axis=2)
+            paid, lost = paid + own, best[pulled] - own
+        cells = (first_cell + played)[pulled]
+        found.pulls[frame].flat[:] = np.bincount(cells, minlength=shape[1] * shape[2])
+        found.rewards[frame].flat[:] = np.bincount(cells, paid, minlength=shape[1] * shape[2])
+        found.regret[frame] = lost.sum()
+    return found._replace(regret=found.regret.cumsum())
+
+
+def surroundings(
+    tables: Tables, network: Network, frames: NDArray[np.int64]
+) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Return what all policies share.
+
+    That is the links, the rounds from which rewards are others, σ, and the network's true means by
+    frame, unless every context has its own.
+    """
+    upper = sparse.triu(network.adjacency, k=1).tocoo()
+    links = np.column_stack([upper.row, upper.col]).astype(np.int32)
+    found: dict[str, tuple[tuple[str, ...], Any]] = {
+        "watch_links": (("link", "end"), links),
+        "watch_changes": (("change",), tables.changes(int(frames[-1]))),
+        "watch_sigma": ((), tables.sigma),
+    }
+    if not tables.in_context:
+        found["watch_means"] = ("frame", "arm"), tables.average[tables.segments(frames - 1)]
+    return found

@@ -1,28 +1,33 @@
-"""The reference engine, which is the specification: one agent per node, every message delivered."""
+"""The reference engine, which is the specification.
+
+One agent object per node, each given only its `LocalView`; every message is delivered, delayed or
+lost as the schedule of faults says, and counted here.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.contract import Context, ContextAgent, Estimate, LocalView
+from coopbandits.core.contract import Agent, Context, ContextAgent, Estimate, LocalView, Vector
 from coopbandits.core.errors import AggregationFailedError, IndexFailedError, InputError
 from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.core.recommend import recommend
+from coopbandits.network import Network
+from coopbandits.network.faults import DOWN, LOST, directed_links
 from coopbandits.problems.tables import OWN_GAP
 from coopbandits.sim.contexts import ContextAccount
 from coopbandits.sim.engine import REFERENCE, Engine, choose, one_thread
-from coopbandits.sim.knowledge import global_knowledge
-from coopbandits.sim.mail import Counts, Mail
 from coopbandits.sim.record import Record, Task, Tick
+from coopbandits.sim.setup import global_knowledge
 from coopbandits.sim.tapes import (
     DECISIONS,
     REWARDS,
@@ -50,11 +55,9 @@ class ReferenceEngine:
         """Ask for single runs: batches gain nothing here, and Ctrl-C then loses only one."""
 
     def session(self, threads: int | None) -> AbstractContextManager[None]:
-        """Play in one thread."""
         return one_thread(threads)
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
-        """Play some runs, one after another."""
         record = Record.empty(task, len(runs))
         for row, run in enumerate(runs):
             self.play_run(task, run, record, row, tick)
@@ -62,7 +65,58 @@ class ReferenceEngine:
 
     def play_run(self, task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
         """Play one run into a row of the record."""
-        _play_run(task, run, record, row, tick)
+        problem, num_agents = task.problem, task.network.num_agents
+        players = make_players(task, run)
+        schedule = task.faults.schedule(task.network, task.seed, run)
+        keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
+        pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
+        account, features = make_account(task, run)
+        paid = np.zeros(num_agents)
+        reward_total, kept = 0.0, 0
+
+        def reward(agent: int, arm: int) -> float:
+            paid[agent] = account.pay(agent, arm, tape[agent, at])
+            return float(paid[agent])
+
+        for t in range(task.horizon):
+            at = t % CHUNK
+            if at == 0:
+                chunk = min(CHUNK, task.horizon - t)
+                tape = variates(problem.variate, tape_words(keys[REWARDS], t, chunk))
+                decisions = tape_words(keys[DECISIONS], t, chunk)
+                faults = schedule.read(chunk)
+            for agent in np.flatnonzero(faults.fresh[at]).tolist():
+                players.renew(agent, t)
+            acting = np.flatnonzero(faults.acts[at])
+            paid[:] = 0.0
+            account.begin(t)
+            if task.stop:
+                players.halt.done = t
+                players.look()
+            with _located(players, t + 1, run):
+                played = players.pull(
+                    acting.tolist(), decisions[acting, at].tolist(), reward, features
+                )
+            arms = np.array(played, dtype=np.int64)
+            pulls[acting, arms] += 1
+            account.book(acting, arms)
+            reward_total += float(paid.sum())
+            with _located(players, t + 1, run):
+                players.end_round(faults.fate[at].tolist())
+            if task.keep == "arms":
+                record.arms[row, :, t] = -1
+                record.arms[row, acting, t] = arms
+            if t + 1 == task.rounds[kept]:
+                record.arm_counts[row, kept] = pulls.sum(axis=0)
+                record.rewards[row, kept] = reward_total
+                account.write(record, row, kept)
+                record.values[row, kept] = players.counts.values
+                kept += 1
+            tick(num_agents)
+        players.counts.write(record, row)
+        players.halt.write(record, row)
+        if task.keep:
+            record.agent_pulls[row] = pulls
 
 
 ENGINE: Engine = ReferenceEngine()
@@ -73,7 +127,7 @@ class _EnoughError(Exception):
 
 
 def play_again(task: Task, run: int, rounds: int) -> None:
-    """Play the first rounds of a run for what they raise, and record nothing."""
+    """Play the first rounds of a run for the error that they raise; record nothing."""
 
     def count(pulls: int) -> None:
         nonlocal rounds
@@ -184,7 +238,6 @@ class Agents(Players):
         return chooser.choose(word) if allowed is None else chooser.choose(word, allowed)
 
     def end_round(self, fates: list[int]) -> None:
-        """Exchange one round of messages."""
         self.mail.exchange(self.agents, fates)
 
     def renew(self, agent: int, rounds: int) -> None:
@@ -271,7 +324,6 @@ class Halt:
             self.rounds[agent], self.arms[agent] = self.done, arm
 
     def write(self, record: Record, row: int) -> None:
-        """Record it."""
         record.stop_rounds[row], record.stop_arms[row] = self.rounds, self.arms
 
 
@@ -330,17 +382,14 @@ class Account:
             self.shift = self.tables.segment(rounds) * self.num_arms
 
     def pay(self, agent: int, arm: int, variate: float) -> float:
-        """Return the reward of a pull."""
         return self.pay_row(self.starts[agent] + self.shift + arm, variate)
 
     def book(self, agents: NDArray[np.int64], arms: NDArray[np.int64]) -> None:
-        """Enter one pull of each of some agents."""
         prices = self.prices[self.places[agents] + self.shift + arms]
         self.regret[agents] += prices[:, OWN_GAP]
         self.costs += prices.sum(axis=0)
 
     def write(self, record: Record, row: int, kept: int) -> None:
-        """Record all costs so far."""
         record.costs[row, kept] = self.costs
         record.worst[row, kept] = self.regret.max()
 
@@ -364,7 +413,7 @@ def make_account(
 
 @contextlib.contextmanager
 def _located(players: Players, number: int, run: int) -> Iterator[None]:
-    """Say of a part that failed for which agent, and when."""
+    """Add agent, round and run to the error of a part that failed."""
     try:
         yield
     except (IndexFailedError, AggregationFailedError) as error:
@@ -372,54 +421,91 @@ def _located(players: Players, number: int, run: int) -> Iterator[None]:
         raise InputError(f"agent {agent} in round {number} of run {run}: {error}") from error
 
 
-def _play_run(task: Task, run: int, record: Record, row: int, tick: Tick) -> None:
-    problem, num_agents = task.problem, task.network.num_agents
-    players = make_players(task, run)
-    schedule = task.faults.schedule(task.network, task.seed, run)
-    keys = [agent_keys(task.seed, stream, run, num_agents) for stream in (REWARDS, DECISIONS)]
-    pulls = np.zeros((num_agents, problem.num_arms), dtype=np.int64)
-    account, features = make_account(task, run)
-    paid = np.zeros(num_agents)
-    reward_total, kept = 0.0, 0
+@dataclass
+class Counts:
+    """What was sent, in values and messages, and what became of it.
 
-    def reward(agent: int, arm: int) -> float:
-        paid[agent] = account.pay(agent, arm, tape[agent, at])
-        return float(paid[agent])
+    A message that was sent is delivered, lost, or still in transit. It is `late` if it is delivered
+    one round or more after it was sent. Of two that arrive together over one link, the newer is
+    delivered and the older counts as lost; so does one that arrives after a newer one, where the
+    newest says it all (`AnyAggregation.overtakes`).
+    """
 
-    for t in range(task.horizon):
-        at = t % CHUNK
-        if at == 0:
-            chunk = min(CHUNK, task.horizon - t)
-            tape = variates(problem.variate, tape_words(keys[REWARDS], t, chunk))
-            decisions = tape_words(keys[DECISIONS], t, chunk)
-            faults = schedule.read(chunk)
-        for agent in np.flatnonzero(faults.fresh[at]).tolist():
-            players.renew(agent, t)
-        acting = np.flatnonzero(faults.acts[at])
-        paid[:] = 0.0
-        account.begin(t)
-        if task.stop:
-            players.halt.done = t
-            players.look()
-        with _located(players, t + 1, run):
-            played = players.pull(acting.tolist(), decisions[acting, at].tolist(), reward, features)
-        arms = np.array(played, dtype=np.int64)
-        pulls[acting, arms] += 1
-        account.book(acting, arms)
-        reward_total += float(paid.sum())
-        with _located(players, t + 1, run):
-            players.end_round(faults.fate[at].tolist())
-        if task.keep == "arms":
-            record.arms[row, :, t] = -1
-            record.arms[row, acting, t] = arms
-        if t + 1 == task.rounds[kept]:
-            record.arm_counts[row, kept] = pulls.sum(axis=0)
-            record.rewards[row, kept] = reward_total
-            account.write(record, row, kept)
-            record.values[row, kept] = players.counts.values
-            kept += 1
-        tick(num_agents)
-    players.counts.write(record, row)
-    players.halt.write(record, row)
-    if task.keep:
-        record.agent_pulls[row] = pulls
+    values: int = 0
+    sent: int = 0
+    delivered: int = 0
+    late: int = 0
+    lost: int = 0
+
+    def write(self, record: Record, row: int) -> None:
+        """Write the numbers of messages into one row of the record."""
+        record.messages[row] = self.sent
+        record.delivered[row] = self.delivered
+        record.late[row] = self.late
+        record.lost[row] = self.lost
+
+
+def outgoing(agent: Agent, neighbor: int) -> Vector | None:
+    """Return an agent's message to a neighbour, checked."""
+    message: object = agent.outgoing(neighbor)
+    if message is None or (isinstance(message, np.ndarray) and message.ndim == 1):
+        return message
+    shape = f" of shape {message.shape}" if isinstance(message, np.ndarray) else ""
+    raise InputError(
+        f"outgoing of agent {agent.view.agent_id} returned a {type(message).__name__}{shape}; "
+        "return a numpy array with one dimension, or None for no message"
+    )
+
+
+class Mail:
+    """The messages of agents in rounds; of senders in `overtaking`, the newest says it all."""
+
+    def __init__(self, network: Network, *, overtaking: Collection[int] = ()) -> None:
+        links = directed_links(network)
+        self.overtaking = frozenset(overtaking)
+        self.newest: dict[tuple[int, int], int] = {}  # when the newest delivered was sent
+        self.links = list(zip(links.receivers.tolist(), links.senders.tolist(), strict=True))
+        self.rounds = 0
+        self.due: dict[int, dict[tuple[int, int], tuple[Vector, int]]] = {}
+        self.counts = Counts()
+
+    def exchange(self, agents: Sequence[Agent], fates: Sequence[int]) -> None:
+        """Collect this round's messages, apply their fates, and deliver what arrives now."""
+        for (receiver, sender), fate in zip(self.links, fates, strict=True):
+            if fate == DOWN:
+                continue
+            message = outgoing(agents[sender], receiver)
+            if message is not None:
+                self._send(receiver, sender, message, fate)
+        self._deliver(agents)
+        self.rounds += 1
+
+    def _send(self, receiver: int, sender: int, message: Vector, fate: int) -> None:
+        self.counts.sent += 1
+        self.counts.values += message.size
+        if fate == LOST:
+            self.counts.lost += 1
+            return
+        due = self.due.setdefault(self.rounds + fate, {})
+        self.counts.lost += (receiver, sender) in due  # sent earlier, overtaken by this one
+        due[receiver, sender] = message, fate
+
+    def _deliver(self, agents: Sequence[Agent]) -> None:
+        """End the round for all agents; the inbox of one that does not act is empty."""
+        inboxes: list[dict[int, Vector]] = [{} for _ in agents]
+        for (receiver, sender), (message, fate) in sorted(
+            self.due.pop(self.rounds, {}).items(), key=lambda item: item[0]
+        ):
+            if self._is_overtaken((receiver, sender), self.rounds - fate):
+                self.counts.lost += 1
+                continue
+            inboxes[receiver][sender] = message
+            self.counts.delivered += 1
+            self.counts.late += fate > 0
+        for agent, inbox in zip(agents, inboxes, strict=True):
+            agent.receive(inbox)
+
+    def _is_overtaken(self, link: tuple[int, int], sent: int) -> bool:
+        """Return whether a newer message was delivered before one that was sent in some round."""
+        newest = self.newest[link] = max(sent, self.newest.get(link, sent))
+        return link[1] in self.overtaking and sent < newest

@@ -1,28 +1,29 @@
-"""The setup that policies are compared in, as one value: world, runs, and what is recorded."""
+"""The setup that policies are compared in: world, runs, stopping rule, and what is recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.checks import require_count, require_flag
+from coopbandits.core.aggregate.neighborhood import LEAST_DEGREE
+from coopbandits.core.checks import require_count, require_flag, require_number
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index import UNIT_REWARDS
 from coopbandits.core.index.trial import try_index
 from coopbandits.core.policy import AnyPolicy, Parts
-from coopbandits.core.recommend import require_certain
-from coopbandits.core.spelling import is_ours
+from coopbandits.core.recommend import CONFIDENCE, require_certain, require_confidence
+from coopbandits.core.spelling import is_ours, spell
 from coopbandits.network import Faults, Network, parse_faults
 from coopbandits.network.faults import PERFECT
 from coopbandits.problems import Problem, Tables, parse_problem
 from coopbandits.sim.clocks import Clocks, parse_clocks
-from coopbandits.sim.knowledge import global_knowledge
-from coopbandits.sim.stop import Stop
+from coopbandits.theory.epsilon_c import epsilon_c
 
 CURVE_POINTS = 200
 MOST_POINTS = 10**8
@@ -89,7 +90,6 @@ class Setup:
     precision: str = PRECISIONS[0]
 
     def __post_init__(self) -> None:
-        """Refuse settings of the wrong type or out of range."""
         require_world(self.problem, self.network)
         for name, least in COUNTS.items():
             require_count(name, getattr(self, name), least)
@@ -130,7 +130,7 @@ class Setup:
         return self.keep in ("curves", "arms", "watch") and groups > 1 and segments == 1
 
     def _check_conditions(self) -> None:
-        """Refuse worlds, faults and clocks that contradict the other settings."""
+        """Reject worlds, faults and clocks that contradict the other settings."""
         _ = self.tables  # refuses groups and subsets that do not fit the agents
         if not self.tables.in_context:
             self._check_scale(self.tables.means)
@@ -181,7 +181,7 @@ class Setup:
             )
 
     def check_policy(self, policy: AnyPolicy) -> None:
-        """Refuse a policy that cannot be played in this setup."""
+        """Reject a policy that cannot be played in this setup."""
         size = self.network.num_agents
         for agent in sorted(policy.named_agents):
             if agent >= size:
@@ -211,7 +211,7 @@ class Setup:
             self.try_index(parts)
 
     def try_index(self, parts: Parts) -> bool:
-        """Refuse an index that fails in plain Python; return whether it can be compiled."""
+        """Reject an index that fails in plain Python; return whether it can be compiled."""
         problem, needs = self.problem, parts.needs
         view = self.network.local_view(
             0,
@@ -224,7 +224,7 @@ class Setup:
         return try_index(parts.index, parts.index.numbers(view), registers)
 
     def _check_support(self, policy: AnyPolicy) -> None:
-        """Refuse rewards that the policy is not made for; a problem need not know its bounds."""
+        """Reject rewards outside the policy's support; a problem need not know its bounds."""
         low, high = policy.support
         least, most = self.tables.bounds or policy.support
         if not low <= least <= most <= high:
@@ -282,7 +282,7 @@ def recorded_rounds(
 
 
 def read_world(problem: Any, network: Any) -> tuple[Problem, Network]:
-    """Return a problem and a network, which may be given as text, or refuse them."""
+    """Return a problem and a network, parsed where given as text."""
     if isinstance(problem, str):
         problem = parse_problem(problem)
     if isinstance(network, str):
@@ -292,14 +292,14 @@ def read_world(problem: Any, network: Any) -> tuple[Problem, Network]:
 
 
 def read_network(given: Any) -> Network:
-    """Return a network, which may be given as text, or refuse it."""
+    """Return a network, parsed if given as text."""
     network = Network.from_spec(given) if isinstance(given, str) else given
     _require_network(network)
     return network
 
 
 def require_world(problem: Any, network: Any) -> None:
-    """Refuse all but a problem and a network."""
+    """Check that these are a problem and a network."""
     if not isinstance(problem, Problem):
         raise InputError(f"problem is {problem!r}; give one such as cb.GaussianBandit([1, 0])")
     _require_network(network)
@@ -311,7 +311,7 @@ def _require_network(network: Any) -> None:
 
 
 def read_conditions(faults: Any, clocks: Any) -> tuple[Faults, Clocks | None]:
-    """Return faults and clocks, which may be given as text, or refuse them."""
+    """Return faults and clocks, parsed where given as text."""
     if isinstance(faults, str):
         faults = parse_faults(faults)
     if isinstance(clocks, str):
@@ -321,3 +321,77 @@ def read_conditions(faults: Any, clocks: Any) -> tuple[Faults, Clocks | None]:
     if not isinstance(clocks, Clocks | None):
         raise InputError(f"clocks is {clocks!r}; give a text such as 'poisson:ratio=10'")
     return faults or PERFECT, clocks
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Stop as soon as an agent knows the best arm, or one nearly as good.
+
+    Parameters
+    ----------
+    confidence : float
+        With which probability an agent shall be right.
+    within : float
+        How far the mean of what it recommends may be below the best one.
+    """
+
+    confidence: float = CONFIDENCE
+    within: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_confidence(self.confidence)
+        require_number("within", self.within, "a number from 0 on", -1e-300, float("inf"))
+
+    @property
+    def spelling(self) -> str:
+        """As on the command line: ``0.95``, or ``0.95,within=0.1``."""
+        within = f",within={spell(self.within)}" if self.within else ""
+        return spell(self.confidence) + within
+
+
+def read_stop(given: Any) -> Stop | None:
+    """Return a rule that may be given as a confidence or as text; None for none."""
+    if given is None or given == "none":
+        return None
+    if isinstance(given, Stop):
+        return given
+    if not isinstance(given, str):
+        return Stop(given)
+    confidence, comma, rest = given.partition(",")
+    name, equals, within = rest.partition("=")
+    try:
+        if comma and (name.strip(), equals) != ("within", "="):
+            raise ValueError
+        return Stop(float(confidence), float(within) if comma else 0.0)
+    except ValueError:
+        raise InputError(
+            f"stop is {given!r}; give a confidence such as 0.95, or 0.95,within=0.1"
+        ) from None
+
+
+SOURCES: dict[str, Callable[[Network], NDArray[np.float64]]] = {
+    "epsilon_c:closed": epsilon_c,
+    "epsilon_c:landgren": lambda network: epsilon_c(network, form="landgren"),
+    LEAST_DEGREE: lambda network: np.full(network.num_agents, float(network.degrees.min())),
+}
+"""Name → one number per agent."""
+
+_found: WeakKeyDictionary[Network, dict[str, NDArray[np.float64]]] = WeakKeyDictionary()
+"""What has been computed already, once per network."""
+
+LOCAL = frozenset({"num_agents", "lambda_bound", "random_word", "secret"})
+"""Needs that take no global knowledge: the driver fills them in."""
+
+
+def global_knowledge(network: Network, needs: Iterable[str]) -> list[dict[str, float]]:
+    """Return the global knowledge of every agent, by name."""
+    known: list[dict[str, float]] = [{} for _ in range(network.num_agents)]
+    for need in sorted(set(needs) - LOCAL):
+        if need not in SOURCES:
+            raise unknown_name("kind of global knowledge", need, SOURCES)
+        found = _found.setdefault(network, {})
+        if need not in found:
+            found[need] = SOURCES[need](network)
+        for own, value in zip(known, found[need], strict=True):
+            own[need] = float(value)
+    return known

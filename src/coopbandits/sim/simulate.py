@@ -6,7 +6,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any
 
 from coopbandits.core.errors import InputError
@@ -22,7 +22,6 @@ from coopbandits.sim.progress import Progress
 from coopbandits.sim.record import (
     Record,
     Task,
-    Tick,
     add_agent_regret,
     add_frames,
     add_scatter,
@@ -31,11 +30,12 @@ from coopbandits.sim.record import (
 from coopbandits.sim.setup import (
     PRECISIONS,
     Setup,
+    Stop,
     read_conditions,
+    read_stop,
     read_world,
     recorded_rounds,
 )
-from coopbandits.sim.stop import Stop, read_stop
 
 Policies = AnyPolicy | str | Sequence[AnyPolicy | str]
 
@@ -45,8 +45,8 @@ BATCH_BYTES = 500_000_000
 BATCH_SECONDS = 2.0
 """What a batch of all policies should take, unless it has only one run per thread."""
 FIRST_SHARE = 20
-"""The first batch, which nobody has timed, has this part of the most pulls: about a second. Each
-batch costs some ms."""
+"""The first batch, whose speed is not known yet, has this part of the most pulls: about a second.
+Each batch costs some ms."""
 GROWTH = 8
 """How many times as many runs the next batch may have: the first one is slow, where it compiles."""
 
@@ -158,26 +158,39 @@ def play(
 ) -> Result:
     """Play every policy in one setup; other arguments as for `simulate`."""
     tasks = _tasks(setup, policies)
-    _warn_if_short(setup)
+    if setup.horizon < setup.problem.num_arms:
+        warnings.warn(
+            f"horizon {setup.horizon} is below the number of arms {setup.problem.num_arms}: agents "
+            "that first pull every arm once stop inside those initial pulls",
+            stacklevel=3,  # point at the caller of `simulate`
+        )
     engines = [choose(engine, task) for task in tasks]
     work = setup.network.num_agents * setup.horizon * setup.runs * len(tasks)
     started = time.perf_counter()
-    finished: list[list[Record]] = []
-    with _sessions(engines, threads), Progress(work, progress) as bar:
+    finished: list[list[Record]] = []  # by batch, then by policy
+    with ExitStack() as stack:
+        for one in dict.fromkeys(engines):
+            stack.enter_context(one.session(threads))
+        bar = stack.enter_context(Progress(work, progress))
         try:
             for runs in _batches(tasks, engines, threads):
                 finished.append([])
                 for one, task in zip(engines, tasks, strict=True):
-                    finished[-1].append(_play(one, task, runs, bar.advance))
+                    record = restore_order(one.play(task, runs, bar.advance), task, runs)
+                    record = add_frames(add_scatter(record, task, runs), task, runs)
+                    finished[-1].append(add_agent_regret(record, task))
         except MemoryError as error:
             raise InputError(
                 f"{setup.network.num_agents} agents for {setup.horizon} rounds do not fit into "
-                f"memory ({error}); take a smaller horizon or graph, or keep less"
+                f"memory ({error}); use a smaller horizon or graph, or keep less"
             ) from error
         except KeyboardInterrupt:
             pass  # what is complete is handed over below, with the interruption
     seconds = time.perf_counter() - started
-    batches, ended = _complete(finished, len(tasks))
+    # The batches that all policies finished, or else the first one, of the policies that did.
+    batches, ended = [batch for batch in finished if len(batch) == len(tasks)], len(tasks)
+    if not batches and finished and finished[0]:
+        batches, ended = finished[:1], len(finished[0])
     kept = sum(batch[0].messages.size for batch in batches)
     names = [engine.name for engine in engines]
     result = label(tasks[:ended], batches, names[:ended], seconds) if kept else None
@@ -187,40 +200,9 @@ def play(
     return result
 
 
-def _complete(finished: list[list[Record]], policies: int) -> tuple[list[list[Record]], int]:
-    """Return the batches that all policies finished, or else the first of those that did."""
-    whole = [batch for batch in finished if len(batch) == policies]
-    if whole or not finished or not finished[0]:
-        return whole, policies
-    return finished[:1], len(finished[0])
-
-
 def plan(setup: Setup, policies: Policies) -> dict[str, Any]:
     """Return the settings that the result of `play` will have, without playing."""
     return settings(setup, [task.given for task in _tasks(setup, policies)])
-
-
-def _warn_if_short(setup: Setup) -> None:
-    if setup.horizon < setup.problem.num_arms:
-        warnings.warn(
-            f"horizon {setup.horizon} is below the number of arms {setup.problem.num_arms}: agents "
-            "that first pull every arm once stop inside those initial pulls",
-            stacklevel=4,  # point at the caller of `simulate`
-        )
-
-
-def _play(engine: Engine, task: Task, runs: range, tick: Tick) -> Record:
-    record = restore_order(engine.play(task, runs, tick), task, runs)
-    record = add_scatter(record, task, runs)
-    return add_agent_regret(add_frames(record, task, runs), task)
-
-
-@contextmanager
-def _sessions(engines: list[Engine], threads: int | None) -> Iterator[None]:
-    with ExitStack() as stack:
-        for engine in dict.fromkeys(engines):
-            stack.enter_context(engine.session(threads))
-        yield
 
 
 def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> Iterator[range]:
@@ -228,11 +210,17 @@ def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> I
 
     Later ones are as long as the time of the last one suggests.
     """
-    most = _largest_batch(tasks, engines)
-    least = min(most, threads or os.cpu_count() or 1)
     setup = tasks[0].setup
-    pulls = len(tasks) * setup.network.num_agents * setup.horizon
-    start, size = 0, min(most, max(least, _most_pulls(engines) // (FIRST_SHARE * pulls)))
+    pulls_of_run = setup.network.num_agents * setup.horizon
+    most_pulls = min(getattr(engine, "batch_pulls", BATCH_PULLS) for engine in engines)
+    most = most_pulls // pulls_of_run
+    for engine, task in zip(engines, tasks, strict=True):
+        needed = engine.run_bytes(task)
+        most = 1 if needed is None else min(most, BATCH_BYTES // needed)
+    most = max(1, most)
+    least = min(most, threads or os.cpu_count() or 1)
+    size = min(most, max(least, most_pulls // (FIRST_SHARE * len(tasks) * pulls_of_run)))
+    start = 0
     while start < tasks[0].num_runs:
         began = time.perf_counter()
         yield range(start, min(start + size, tasks[0].num_runs))
@@ -241,21 +229,8 @@ def _batches(tasks: list[Task], engines: list[Engine], threads: int | None) -> I
         size = max(least, int(min(most, fitting, GROWTH * size)))
 
 
-def _most_pulls(engines: list[Engine]) -> int:
-    return min(getattr(engine, "batch_pulls", BATCH_PULLS) for engine in engines)
-
-
-def _largest_batch(tasks: list[Task], engines: list[Engine]) -> int:
-    setup = tasks[0].setup
-    size = _most_pulls(engines) // (setup.network.num_agents * setup.horizon)
-    for engine, task in zip(engines, tasks, strict=True):
-        needed = engine.run_bytes(task)
-        size = 1 if needed is None else min(size, BATCH_BYTES // needed)
-    return max(1, size)
-
-
 def read_policy(given: Any) -> AnyPolicy:
-    """Return a policy, which may be given as text, or refuse it."""
+    """Return a policy, parsed if given as text."""
     policy = parse_policy(given) if isinstance(given, str) else given
     if not isinstance(policy, AnyPolicy):
         raise InputError(f"{policy!r} is no policy; give instances such as cb.DDUCB(), or names")

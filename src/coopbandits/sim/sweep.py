@@ -7,7 +7,10 @@ one that kills its worker is found and set aside while the rest of the sweep con
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import (
@@ -15,27 +18,29 @@ from concurrent.futures import (
     BrokenExecutor,
     Executor,
     Future,
+    ProcessPoolExecutor,
     wait,
 )
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from numbers import Integral
+from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
-from coopbandits.core.notebook import html_facts
+from coopbandits.core.spelling import html_facts
 from coopbandits.plots.writing import write_text
 from coopbandits.results import Result
 from coopbandits.results.statistics import plural
-from coopbandits.sim.cell_frames import cells_frame, summary_frame
+from coopbandits.sim.compare import cells_frame, summary_frame
 from coopbandits.sim.engine import GPU
 from coopbandits.sim.ledger import Cell, Ledger, run_cell
 from coopbandits.sim.progress import Progress, note
-from coopbandits.sim.workers import worker_pool
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 WINDOW = 32
 """Cells that a caller's own executor holds at a time."""
@@ -109,7 +114,7 @@ def sweep(
         As in `simulate`.
     """
     if workers is not None:
-        _require_workers(workers)
+        require_count("workers", workers)
     ledger = Ledger(Path(folder))
     unique = list({cell.id: cell for cell in _read_cells(cells)}.values())
     results: dict[str, Result] = {}
@@ -143,15 +148,8 @@ def sweep(
     )
 
 
-def _require_workers(workers: Any) -> None:
-    if isinstance(workers, bool) or not isinstance(workers, Integral):
-        require_count("workers", workers)
-    if workers < 1:
-        raise InputError(f"workers is {workers}; it must be at least 1")
-
-
 def _read_cells(given: Any) -> list[Cell]:
-    """Return cells as a list, or refuse what is none."""
+    """Return cells as a list; reject anything else."""
     if isinstance(given, Cell) or not isinstance(given, Iterable):
         shown = f"one cell, {given}" if isinstance(given, Cell) else repr(given)
         raise InputError(f"cells is {shown}; give a list such as [cb.Cell(…)]")
@@ -231,3 +229,71 @@ def _through(executor: Executor, waiting: deque[Cell], window: int) -> Outcomes:
             if isinstance(failure, BrokenExecutor):
                 raise _BrokenError(list(running.values()), failure)
             yield running.pop(future), failure or future.result()
+
+
+@contextmanager
+def worker_pool(size: int) -> Iterator[ProcessPoolExecutor]:
+    """Start worker processes that leave Ctrl-C to the driver; kill them on any error.
+
+    If the driver itself is killed, they end by themselves.
+    """
+    context = _Workers()
+    pool = ProcessPoolExecutor(size, mp_context=context, initializer=_begin)
+    try:
+        yield pool
+    except BaseException:
+        context.kill()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Workers(SpawnContext):
+    """Remembers the processes that a pool starts, since a pool cannot kill them."""
+
+    def __init__(self) -> None:
+        self.processes: list[SpawnProcess] = []
+
+    def Process(self, *args: Any, **settings: Any) -> SpawnProcess:  # type: ignore[override]  # noqa: N802  a class there
+        process = SpawnProcess(*args, **settings)
+        self.processes.append(process)
+        return process
+
+    def kill(self) -> None:
+        for process in self.processes:
+            if process.is_alive():
+                process.kill()
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_driver, daemon=True).start()
+
+
+def _end_with_driver() -> None:
+    """Wait for the driver's end: a worker of a pool would wait for its next task for ever."""
+    driver = multiprocessing.parent_process()
+    assert driver is not None  # noqa: S101  this process was started by one
+    driver.join()
+    os._exit(1)
+
+
+@contextmanager
+def dask_executor(address: str) -> Iterator[Executor]:
+    """Connect to a scheduler, such as ``tcp://127.0.0.1:8786``; its workers need coopbandits."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise InputError(
+            "Dask is not installed; install it with: pip install 'coopbandits[cluster]'"
+        ) from error
+    try:
+        client = Client(address, timeout=5)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"no Dask scheduler answers at {address}; start one with: dask scheduler"
+        ) from error
+    try:
+        yield client.get_executor()
+    finally:
+        client.close()

@@ -17,8 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.contract import Vector
-from coopbandits.core.draws import Words, normals, stream_key, uniforms, words, words_of
-from coopbandits.core.streams import stream_keys
+from coopbandits.core.draws import (
+    Words,
+    normals,
+    stream_key,
+    stream_keys,
+    uniforms,
+    words,
+    words_of,
+)
 
 REWARDS = 0
 DECISIONS = 1

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from coopbandits.core import InputError
-from coopbandits.core.spelling import told
+from coopbandits.core.spelling import one_line
 from coopbandits.testing.checks import (
     PolicyCheckError,
     calls,
@@ -127,7 +127,7 @@ def run_check(check: Callable[[AnyTrial], None], trial: AnyTrial) -> None:
     except Exception as error:
         if isinstance(trial, Trial) and (need := knowledge.forgotten(cast("Check", check), trial)):
             raise PolicyCheckError(
-                f"check '{name}': the policy raised {told(error)} {need}"
+                f"check '{name}': the policy raised {one_line(error)} {need}"
             ) from error
         raise PolicyCheckError(
             f"check '{name}': the policy raised {type(error).__name__} ({error}); expected is that "

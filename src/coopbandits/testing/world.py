@@ -17,7 +17,7 @@ import numpy as np
 
 from coopbandits.core.draws import normals, words
 from coopbandits.network import Network
-from coopbandits.sim.knowledge import global_knowledge
+from coopbandits.sim.setup import global_knowledge
 from coopbandits.sim.tapes import identity_words, secret_of
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ def agent_of(spelling: str, number: int, arms: int) -> CooperativeAgent:
 
 
 def pull(agent: CooperativeAgent, arm: int, reward: float) -> None:
-    agent.observe(arm, reward, CONTEXT if agent.scene is not None else None)
+    agent.observe(arm, reward, CONTEXT if agent.buffer is not None else None)
 
 
 POLICIES = (
@@ -81,7 +81,7 @@ def test_agents_with_other_arms_know_what_agents_with_all_of_them_do(spelling: s
     few, other = agent_of(spelling, 0, 2), agent_of(spelling, 1, 4)
     one, two = agent_of(spelling, 0, 4), agent_of(spelling, 1, 4)
     order = [2, 3, 0, 1]  # where the other's arms are with the one
-    if few.scene is not None:
+    if few.buffer is not None:
         few.open(1, CONTEXT)
         one.open(1, CONTEXT)
     for agent in (few, one):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from coopbandits.core import ArmSums, InputError, LinearSums, Registers
 from coopbandits.core.statistic.linear import in_context
-from coopbandits.core.statistic.versioned import VersionedRegisters
+from coopbandits.core.statistic.statistic import VersionedRegisters
 
 REPEATABLE = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 

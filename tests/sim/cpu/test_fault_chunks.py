@@ -7,8 +7,7 @@ import pytest
 
 from coopbandits import GaussianBandit, IndependentUCB, Network, parse_faults
 from coopbandits.network.faults import PERFECT, directed_links
-from coopbandits.sim.cpu import fault_chunks
-from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
+from coopbandits.sim.cpu.runs import FaultReader, link_table
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup
 
@@ -42,8 +41,8 @@ def test_without_faults_there_are_no_rounds() -> None:
 
 
 def test_as_many_rounds_at_once_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fault_chunks, "RUN_ENTRIES", 28 * 11)
-    monkeypatch.setattr(fault_chunks, "ALL_ENTRIES", 28 * 20)
+    monkeypatch.setattr("coopbandits.sim.cpu.runs.RUN_ENTRIES", 28 * 11)
+    monkeypatch.setattr("coopbandits.sim.cpu.runs.ALL_ENTRIES", 28 * 20)
     task = task_with("loss=0.3")
     assert [FaultReader(task, range(runs)).most for runs in (1, 2, 5, 100)] == [11, 10, 4, 1]
 

@@ -11,7 +11,7 @@ import pytest
 from coopbandits import LinearBandit, Network, parse_policy, simulate, sites, subsets
 from coopbandits.core.draws import normals, words
 from coopbandits.sim.cpu import linear
-from coopbandits.sim.cpu.balls import find_balls
+from coopbandits.sim.cpu.flooding import find_balls
 from coopbandits.sim.record import Task
 from coopbandits.sim.setup import Setup
 

@@ -38,7 +38,7 @@ from coopbandits import (
 )
 from coopbandits.core import draws
 from coopbandits.sim.cpu import leaves
-from coopbandits.sim.cpu.own_rewards import form_kind
+from coopbandits.sim.cpu.world import form_kind
 
 CYCLE = Network.from_spec("cycle:5")
 

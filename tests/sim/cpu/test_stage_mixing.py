@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from coopbandits import Network
 from coopbandits.core.draws import normals, words
-from coopbandits.sim.cpu import stage_mixing
-from coopbandits.sim.cpu.stage_mixing import DENSE_LIMIT, StageOperator, is_dense_cheaper
+from coopbandits.sim.cpu import staged
+from coopbandits.sim.cpu.staged import DENSE_LIMIT, StageOperator, is_dense_cheaper
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ NETWORKS = {
 def operator(
     monkeypatch: pytest.MonkeyPatch, network: Network, steps: int, bound: float, dense: bool
 ) -> StageOperator:
-    monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_, **__: dense)
+    monkeypatch.setattr(staged, "is_dense_cheaper", lambda *_, **__: dense)
     made = StageOperator(network.matrix, steps, bound, uses=1, num_arms=5)
     assert (made.dense is not None) == dense
     return made
@@ -141,10 +141,10 @@ def test_sparse_where_the_matrix_would_be_large() -> None:
 MIX = """
 import numpy as np
 from coopbandits import Network
-from coopbandits.sim.cpu import stage_mixing
-stage_mixing.FEW = 0
+from coopbandits.sim.cpu import staged
+staged.FEW = 0
 network = Network.from_spec("cycle:200")
-stage_mixing.StageOperator(network.matrix, 3, 0.5, 1, 2).apply(np.ones((1, 200, 5)))
+staged.StageOperator(network.matrix, 3, 0.5, 1, 2).apply(np.ones((1, 200, 5)))
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coopbandits import DDUCB, BernoulliBandit, GaussianBandit, Network, Problem, simulate
-from coopbandits.sim.cpu import stage_mixing, staged
+from coopbandits.sim.cpu import staged
 
 PROBLEMS = [GaussianBandit([1.0, 0.8, 0.7], sigma=0.5), BernoulliBandit([0.6, 0.4])]
 VARIANTS = [
@@ -26,7 +26,7 @@ def test_same_bits(
     monkeypatch: pytest.MonkeyPatch, problem: Problem, policy: DDUCB, graph: str
 ) -> None:
     network = Network.from_spec(graph)
-    monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_: True)
+    monkeypatch.setattr(staged, "is_dense_cheaper", lambda *_: True)
     monkeypatch.setattr(staged, "SEVERAL_PULLS", 3 * 4 * network.num_agents * 7)
     used: list[bool] = []
 

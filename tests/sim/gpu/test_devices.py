@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from coopbandits.sim.gpu.devices import take_device
+from coopbandits.sim.gpu.backend import take_device
 
 HOLD = """
 import fcntl, sys

@@ -15,8 +15,8 @@ from coopbandits.core.policy import AnyPolicy
 from coopbandits.core.registry import INDICES, parse_policy
 from coopbandits.core.statistic import ArmSums
 from coopbandits.literature import InflatedUCB
-from coopbandits.sim.cpu import ageing, stage_mixing
-from coopbandits.sim.gpu import consensus
+from coopbandits.sim.cpu import staged
+from coopbandits.sim.gpu import rounds
 
 pytestmark = pytest.mark.plays
 
@@ -49,7 +49,7 @@ def check(
 def mixing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mix stages in either way."""
     is_dense = request.param == "dense"
-    monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_: is_dense)
+    monkeypatch.setattr(staged, "is_dense_cheaper", lambda *_: is_dense)
 
 
 @pytest.mark.covering(4)
@@ -103,7 +103,7 @@ def test_consensus_with_few_and_many_arms(num_arms: int) -> None:
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_consensus_round_by_round(graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As on graphs that do not fit into shared memory."""
-    monkeypatch.setattr(consensus, "MOST_THREADS", 0)
+    monkeypatch.setattr(rounds, "MOST_THREADS", 0)
     check(GAUSSIAN, GRAPHS[graph], parse_policy("dec-ts"), 45)
 
 
@@ -133,12 +133,12 @@ def test_central_totals(text: str) -> None:
 )
 def test_agents_that_forget(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In short spans, so that what is remembered is brought from the units of one to the next's."""
-    monkeypatch.setattr(ageing, "LARGEST", 20.0)
+    monkeypatch.setattr("coopbandits.sim.cpu.runs.LARGEST", 20.0)
     check(GAUSSIAN, cb.Network.from_spec("grid:2x4"), parse_policy(text), 70)
 
 
 def test_agents_that_forget_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consensus, "MOST_THREADS", 0)
+    monkeypatch.setattr(rounds, "MOST_THREADS", 0)
     network = cb.Network.from_spec("regular:4,37,seed=1")
     check(GAUSSIAN, network, parse_policy("dec-ts:discount=0.9"), 30)
 

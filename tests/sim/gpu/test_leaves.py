@@ -8,8 +8,7 @@ import pytest
 from coopbandits.core import draws
 from coopbandits.problems.rewards import LINEAR, LOCATION_SCALE, STEP, THRESHOLD, RewardForm
 from coopbandits.problems.rewards import rewards_from_variates as rewards_of
-from coopbandits.sim.gpu.backend import Launch, backend
-from coopbandits.sim.gpu.source import program
+from coopbandits.sim.gpu.backend import Launch, backend, program
 
 CELLS = 1 << draws.CELL_BITS
 

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.gpu import STAGED, Case
 from coopbandits.sim import gpu
 from coopbandits.sim.cpu import parts_of
+from coopbandits.sim.gpu.backend import text_of
 from coopbandits.sim.gpu.emulated import Emulated
-from coopbandits.sim.gpu.source import text_of
 
 REGISTERS = {
     "play": 168,

@@ -7,8 +7,8 @@ import pytest
 
 import coopbandits as cb
 from coopbandits.core.registry import parse_policy
-from coopbandits.sim.cpu import stage_mixing
-from coopbandits.sim.gpu import consensus, emulated
+from coopbandits.sim.cpu import staged
+from coopbandits.sim.gpu import emulated, rounds
 from coopbandits.sim.gpu.backend import Launch, backend
 
 pytestmark = pytest.mark.plays
@@ -40,8 +40,8 @@ def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_undefined(
     text: str, is_large: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(stage_mixing, "is_dense_cheaper", lambda *_: not is_large)
-    monkeypatch.setattr(consensus, "MOST_THREADS", 0 if is_large else 1024)
+    monkeypatch.setattr(staged, "is_dense_cheaper", lambda *_: not is_large)
+    monkeypatch.setattr(rounds, "MOST_THREADS", 0 if is_large else 1024)
     network = cb.Network.from_spec("regular:3,38,seed=1")
     problem = cb.sites(cb.GaussianBandit([0.5, 1.0, 0.8]), spread=0.3)
     cb.simulate(problem, network, parse_policy(text), 60, 2, engine="gpu", keep="arms")

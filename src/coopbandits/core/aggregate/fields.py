@@ -47,7 +47,7 @@ from coopbandits.core.aggregate.forgetting import CLOCK, discounted, fading_fiel
 from coopbandits.core.aggregate.messages import all_finite, check_vectors
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
-from coopbandits.core.spelling import Named, is_ours, told
+from coopbandits.core.spelling import Named, is_ours, one_line
 from coopbandits.core.state import Stateful, read_field
 from coopbandits.core.statistic import Registers, VersionedRegisters
 
@@ -571,7 +571,7 @@ class FieldMachine(FieldState, ContextMachine):
         except Exception as error:
             spot = traceback.extract_tb(error.__traceback__)[-1]
             raise self._failure(
-                f"{name} raised {told(error)} ({spot.filename}:{spot.lineno}: {spot.line})"
+                f"{name} raised {one_line(error)} ({spot.filename}:{spot.lineno}: {spot.line})"
             ) from error
 
     def _failure(self, what: str) -> AggregationFailedError:

@@ -94,7 +94,7 @@ from coopbandits.core.aggregate.pooling import (
 from coopbandits.core.checks import require_count
 from coopbandits.core.contract import LocalView, Share, State, Vector
 from coopbandits.core.errors import InputError
-from coopbandits.core.statistic.site_sums import add_site_pull
+from coopbandits.core.statistic.arm_sums import add_site_pull
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -102,7 +102,7 @@ from coopbandits.core.aggregate.spanning_tree import (
 )
 from coopbandits.core.checks import require_count
 from coopbandits.core.errors import InputError
-from coopbandits.core.statistic.site_sums import add_site_pull
+from coopbandits.core.statistic.arm_sums import add_site_pull
 
 if TYPE_CHECKING:
     from coopbandits.core.aggregate.claims import Claims

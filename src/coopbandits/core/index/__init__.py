@@ -1,7 +1,6 @@
 """What is played on an Estimate: one file per formula."""
 
-from coopbandits.core.index.elimination import Elimination
-from coopbandits.core.index.greedy import EpsilonGreedy
+from coopbandits.core.index.greedy import Elimination, EpsilonGreedy
 from coopbandits.core.index.index import (
     ANY_REWARDS,
     FAMILIES,
@@ -12,14 +11,10 @@ from coopbandits.core.index.index import (
     read_support,
     require_family,
 )
-from coopbandits.core.index.kl import KLUCB
+from coopbandits.core.index.kl import KLUCB, BayesUCB
 from coopbandits.core.index.linear import LINEAR_INDICES, LinTS, LinUCB
-from coopbandits.core.index.moss import MOSS
-from coopbandits.core.index.posterior import BetaDraw, CentredDraw, NormalDraw
-from coopbandits.core.index.quantile import BayesUCB
-from coopbandits.core.index.robust import RobustUCB
-from coopbandits.core.index.top_two import TopTwo
-from coopbandits.core.index.ucb import UCB
+from coopbandits.core.index.posterior import BetaDraw, CentredDraw, NormalDraw, TopTwo
+from coopbandits.core.index.ucb import MOSS, UCB, RobustUCB
 
 __all__ = [
     "ANY_REWARDS",

@@ -161,7 +161,7 @@ LONGEST = 1e100
 
 
 def require_horizon(horizon: Any) -> None:
-    """Refuse all but None and whole numbers of rounds."""
+    """Check that the horizon is None or a whole number of rounds."""
     if horizon is not None:
         require_count("horizon", horizon)
         if horizon > LONGEST:
@@ -175,7 +175,7 @@ what is known of the rewards; where nothing is known, "auto" is Gaussian."""
 
 
 def read_support(index: Index) -> Support:
-    """Return the support of an index as floats, or refuse what is no interval."""
+    """Return the support of an index as floats; reject anything but an interval."""
     given = index.support
     ends = tuple(given) if isinstance(given, tuple | list) else ()
     if len(ends) == 2 and all(isinstance(each, Real) for each in ends):

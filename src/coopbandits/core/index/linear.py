@@ -44,7 +44,6 @@ class LinearIndex(Index):
 
     @property
     def statistic(self) -> Statistic:
-        """Sums for linear models."""
         return LinearSums(self.disjoint)
 
     def outlook(self, estimate: Estimate, numbers: Floats) -> tuple[Vector, Vector]:
@@ -81,7 +80,6 @@ class LinTS(LinearIndex):
     name: ClassVar[str] = "lin-ts"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what the index is defined for."""
         require_positive("prior", self.prior)
         require_flag("disjoint", self.disjoint)
 
@@ -172,7 +170,6 @@ class LinUCB(LinearIndex):
     prepare_reads: ClassVar[str] = "arms"
 
     def __post_init__(self) -> None:
-        """Refuse settings outside what the index is defined for."""
         for name in ("scale", "ridge", "norm"):
             require_positive(name, getattr(self, name))
         accepted = "a positive number up to 1e150, of which there is a square"
@@ -203,7 +200,6 @@ class LinUCB(LinearIndex):
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Return the upper bound of one arm."""
         rows = scratch[arm if len(estimate.counts) > 1 else 0]
         size = len(rows) - 1
         mean, width = 0.0, 0.0
@@ -218,7 +214,6 @@ class LinUCB(LinearIndex):
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
-        """Return the upper bounds of all arms."""
         mean, lengths = posterior(estimate, numbers[0])
         size = estimate.sums.shape[1]
         radius = np.array([_radius(n, size, numbers) for n in estimate.counts.tolist()])

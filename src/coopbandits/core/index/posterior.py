@@ -1,4 +1,4 @@
-"""Draws from a posterior: Thompson sampling."""
+"""Draws from a posterior: Thompson sampling, and top-two sampling for best-arm identification."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from coopbandits.core.checks import require_number
 from coopbandits.core.choice import NO_INFORMATION, as_lists
 from coopbandits.core.draws import (
     betas,
@@ -16,15 +17,28 @@ from coopbandits.core.draws import (
     normal_of,
     normals,
     normals_of,
+    uniform_of,
     word_at,
     words,
 )
 from coopbandits.core.errors import unknown_name
-from coopbandits.core.index.index import UNIT_REWARDS, Draws, Floats, Index
+from coopbandits.core.index.greedy import largest_of
+from coopbandits.core.index.index import (
+    UNIT_REWARDS,
+    Draws,
+    Floats,
+    Index,
+    Support,
+    family_support,
+    require_family,
+)
+from coopbandits.core.special import bernoulli_divergence
+from coopbandits.core.spelling import AUTO
 from coopbandits.core.statistic import ArmSums, Statistic
 
 if TYPE_CHECKING:
     from coopbandits.core.contract import Estimate, LocalView, Vector
+
 
 ROUNDING = 1e-14
 """Scatter up to this share of the sum of squares is taken for rounding."""
@@ -183,22 +197,18 @@ class NormalDraw(Index):
         return 2 * num_arms + 1
 
     def draws(self, estimate: Estimate, numbers: Floats) -> Draws:
-        """Return the posteriors."""
         return normal_draws(self, estimate, numbers)
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """Write the posteriors."""
         write_normals(estimate, 0.0, numbers[0], 1.0, scratch)
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Draw one arm's mean."""
         return draw_normal(arm, len(estimate.counts), word, scratch)
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
-        """Draw all arms' means."""
         num_arms = estimate.counts.size
         if num_arms < FEW_NORMALS:
             scratch = [0.0] * (2 * num_arms + 1)
@@ -233,7 +243,6 @@ class CentredDraw(Index):
     prepare_reads: ClassVar[str] = "arms"
 
     def __post_init__(self) -> None:
-        """Refuse an unknown setting."""
         require_sigma(self.sigma)
 
     @property
@@ -250,22 +259,18 @@ class CentredDraw(Index):
         return 2 * num_arms + 1
 
     def draws(self, estimate: Estimate, numbers: Floats) -> Draws:
-        """Return the posteriors."""
         return normal_draws(self, estimate, numbers)
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """Write the posteriors."""
         write_centred(estimate, numbers[0], scratch)
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Draw one arm's mean."""
         return draw_normal(arm, len(estimate.counts), word, scratch)
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
-        """Draw all arms' means."""
         num_arms = estimate.counts.size
         if num_arms < FEW_NORMALS:
             scratch = [0.0] * (2 * num_arms + 1)
@@ -296,23 +301,19 @@ class BetaDraw(Index):
         return 2 * num_arms
 
     def draws(self, estimate: Estimate, numbers: Floats) -> Draws:
-        """Return the posteriors."""
         first, second = written(self, estimate, numbers).reshape(2, -1)
         return Draws("beta", first, second)
 
     @staticmethod
     def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
-        """Write the posteriors."""
         write_betas(estimate, scratch)
 
     @staticmethod
     def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
-        """Draw one arm's mean."""
         return draw_beta(arm, len(estimate.counts), word, scratch)
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
-        """Draw all arms' means."""
         del numbers
         num_arms = estimate.counts.size
         if num_arms < FEW_BETAS:
@@ -326,6 +327,121 @@ class BetaDraw(Index):
 
 
 def require_sigma(sigma: str) -> None:
-    """Refuse an unknown way to know σ."""
     if sigma not in SIGMAS:
         raise unknown_name("way to know sigma", str(sigma), SIGMAS)
+
+
+def transportation_cost(leader: int, arm: int, estimate: Estimate, numbers: Floats) -> float:
+    """Return W(leader, arm), the evidence in nats that the leader's mean is above the arm's.
+
+    It is 0 if the arm's sample mean is at least the leader's, or if either arm has no pulls.
+    """
+    least = NO_INFORMATION * estimate.num_agents
+    first, second = estimate.counts[leader], estimate.counts[arm]
+    if first <= least or second <= least:
+        return 0.0
+    high, low = estimate.sums[leader] / first, estimate.sums[arm] / second
+    if numbers[2] > 0.0:  # mixing may leave sums beyond the counts by rounding
+        high, low = min(1.0, max(0.0, high)), min(1.0, max(0.0, low))
+    if low >= high:
+        return 0.0
+    if numbers[2] > 0.0:
+        pooled = low + (high - low) * (first / (first + second))
+        cost: float = first * bernoulli_divergence(high, pooled)
+        cost += second * bernoulli_divergence(low, pooled)
+    else:
+        gap = (high - low) / numbers[1]
+        cost = 0.5 * gap * gap * (first / (first + second)) * second
+    return cost
+
+
+@dataclass(frozen=True)
+class TopTwo(Index):
+    r"""Top-two sampling with transportation costs, T3C (Shang et al. 2020).
+
+    The leader i is the largest of one draw from the posterior (Russo 2016). It is played with
+    probability β; otherwise its challenger is, the arm with the smallest
+
+    .. math:: W(i, j) = n_i \, d(\hat\mu_i, \hat\mu_{ij}) + n_j \, d(\hat\mu_j, \hat\mu_{ij})
+
+    or 0 where :math:`\hat\mu_j \ge \hat\mu_i`. d is the family's divergence and
+    :math:`\hat\mu_{ij}` the mean of both arms' rewards together; for Gaussian rewards
+    :math:`W = (\hat\mu_i - \hat\mu_j)^2/(2σ^2(1/n_i + 1/n_j))`. The best arm's share of the pulls
+    tends to β, and the others are pulled so that the evidence against all of them grows equally
+    fast. Use it to identify the best arm with few pulls, not to earn on the way.
+
+    Parameters
+    ----------
+    beta : float
+        β, the probability of playing the leader.
+    family : {"auto", "gaussian", "bernoulli"}
+        The posterior, that of `CentredDraw` with known σ or of `BetaDraw`, and the divergence;
+        "auto" as in `KLUCB`.
+
+    Notes
+    -----
+    *Differs from the paper*: the Gaussian prior is one pull of the average reward, not an improper
+    one after one pull of every arm. An arm without pulls costs 0, so it is challenged first. Costs
+    within rounding of the smallest are ties, which are broken at random as in the paper.
+    """
+
+    beta: float = 0.5
+    family: str = AUTO
+    name: ClassVar[str] = "top-two"
+    prepare_reads: ClassVar[str] = "arms"
+
+    def __post_init__(self) -> None:
+        require_number("beta", self.beta, "above 0, and at most 1", 0.0, math.nextafter(1.0, 2.0))
+        require_family(self.family)
+
+    @property
+    def support(self) -> Support:
+        return family_support(self.family)
+
+    def numbers(self, view: LocalView) -> tuple[float, ...]:
+        """β, σ, and 1 for Bernoulli rewards."""
+        return self.beta, view.sigma, float(self.family == "bernoulli")
+
+    def scratch_size(self, num_arms: int) -> int:
+        """Posteriors, and the challengers' costs."""
+        return 3 * num_arms + 1
+
+    @staticmethod
+    def prepare(estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> None:
+        if numbers[2] > 0.0:
+            write_betas(estimate, scratch)
+        else:
+            write_centred(estimate, numbers[1], scratch)
+
+    @staticmethod
+    def value(arm: int, estimate: Estimate, word: int, numbers: Floats, scratch: Floats) -> float:
+        if numbers[2] > 0.0:
+            return draw_beta(arm, len(estimate.counts), word, scratch)
+        return draw_normal(arm, len(estimate.counts), word, scratch)
+
+    @staticmethod
+    def pick(
+        values: Floats, estimate: Estimate, word: int, numbers: Floats, scratch: Floats
+    ) -> int:
+        """Play the leader, or the challenger with the smallest transportation cost."""
+        num_arms, leader = len(values), largest_of(values)
+        # The words of all arms' draws come before these two.
+        if uniform_of(word_at(word, 2 * num_arms)) < numbers[0]:
+            return leader
+        first, lowest = 2 * num_arms + 1, math.inf
+        for k in range(num_arms):
+            scratch[first + k] = math.inf
+            if k != leader and values[k] > -math.inf:
+                scratch[first + k] = transportation_cost(leader, k, estimate, numbers)
+                lowest = min(lowest, scratch[first + k])
+        if lowest == math.inf:  # there is no other arm to play
+            return leader
+        lowest += 1e-9 * max(1.0, lowest)
+        tied = 0
+        for k in range(num_arms):
+            tied += scratch[first + k] <= lowest
+        left, chosen = int(uniform_of(word_at(word, 2 * num_arms + 1)) * tied), leader
+        for k in range(num_arms):
+            if left >= 0 and scratch[first + k] <= lowest:
+                left, chosen = left - 1, k
+        return chosen

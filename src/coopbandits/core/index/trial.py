@@ -15,7 +15,7 @@ from coopbandits.core.choice import as_lists
 from coopbandits.core.contract import Estimate
 from coopbandits.core.errors import InputError
 from coopbandits.core.index.index import Index
-from coopbandits.core.spelling import told
+from coopbandits.core.spelling import one_line
 from coopbandits.core.statistic import Registers
 from coopbandits.core.statistic.linear import in_context
 
@@ -106,7 +106,7 @@ class _Calls:
         return found
 
     def require_same(self, again: _Calls) -> None:
-        """Refuse an index that does not do the same on the same arguments."""
+        """Reject an index whose results differ on the same arguments."""
         for (name, made), (_, other) in zip(self.notes, again.notes, strict=True):
             if made != other:
                 raise InputError(
@@ -151,7 +151,7 @@ def _try(calls: _Calls, estimate: Estimate, word: int, numbers: Places) -> bool:
 def _try_with_features(
     calls: _Calls, estimate: Estimate, word: int, numbers: Sequence[float]
 ) -> None:
-    """Refuse an index on linear models whose functions are made for compiled arrays alone."""
+    """Reject an index on linear models whose functions work on compiled arrays alone."""
     index, num_arms = calls.index, len(estimate.extra.features)
     scratch = [0.0] * _size(index, num_arms)
     try:
@@ -160,8 +160,8 @@ def _try_with_features(
     except Exception as error:
         raise InputError(
             f"index {index.spelling} looks at features, and its prepare and value fail in plain "
-            f"Python ({told(error)}); write values(estimate, word, numbers) as well, which returns "
-            "one number per arm"
+            f"Python ({one_line(error)}); write values(estimate, word, numbers) as well, which "
+            "returns one number per arm"
         ) from error
     calls.notes.append(("value", repr(values)))
 
@@ -178,7 +178,7 @@ def _called(index: Index, name: str, *arguments: Any) -> Any:
         estimate = next(each for each in arguments if isinstance(each, Estimate))
         seen = "no arms" if not len(estimate.counts) else f"counts {np.unique(estimate.counts)}"
         raise InputError(
-            f"{name} of index {index.spelling} raises {told(error)}, at time {estimate.time:g} "
+            f"{name} of index {index.spelling} raises {one_line(error)}, at time {estimate.time:g} "
             f"with {seen}; repair it"
         ) from error
 

@@ -62,16 +62,13 @@ class LinearSums(Statistic):
     takes_context: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Refuse what is no flag and no count."""
         require_flag("disjoint", self.disjoint)
         require_count("features", self.features, least=0)
 
     def with_features(self, num_features: int) -> LinearSums:
-        """Return the statistic for so many features."""
         return replace(self, features=num_features)
 
     def registers(self, num_arms: int) -> Registers:
-        """Return the registers of all models."""
         if not self.features:
             raise InputError(
                 "a linear model needs features, and how many there are was not told; play it on a "
@@ -102,7 +99,7 @@ class LinearRegisters(Registers):
         self.names = tuple(name + arm for arm in whose for name in each)
 
     def add(self, values: Vector, arm: int, reward: float, weight: float = 1.0) -> None:
-        """Refuse a pull without features."""
+        """Reject a pull without features."""
         self.record(values, arm, reward, None, weight)
 
     def record(
@@ -113,7 +110,6 @@ class LinearRegisters(Registers):
         context: Vector | None = None,
         weight: float = 1.0,
     ) -> None:
-        """Add one pull, in place."""
         if context is None:
             raise InputError(f"the pull of arm {arm} has no features; tell its context")
         # All registers of a model are products of two of these, (reward, 1, features).
@@ -143,14 +139,6 @@ class LinearRegisters(Registers):
     def outer(self, values: Vector) -> NDArray[np.float64]:
         """Return the upper triangles of all models."""
         return values.reshape(self.models, self.width)[:, self.num_features : -1]
-
-    def log_det(self, values: Vector, ridge: float) -> float:
-        """Return ln det(λI + A), added up over the models."""
-        size = self.num_features
-        square = np.zeros((self.models, size, size))
-        square.reshape(self.models, -1)[:, self.places] = self.outer(values)
-        square += np.triu(square, 1).swapaxes(1, 2) + ridge * np.eye(size)
-        return float(np.linalg.slogdet(square)[1].sum())
 
     def share(self, values: Vector) -> Share:
         """Return copies of b and n, model after model."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 from coopbandits.core.errors import InputError
-from coopbandits.core.spelling import told
+from coopbandits.core.spelling import one_line
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.identity.files import read_token
@@ -82,7 +82,7 @@ class Reload:
             sentence = f"nothing was reloaded: {'; '.join(str(error).splitlines())}"
             log.error("%s", sentence)
         except Exception as error:  # the agent is well, whatever its file made this stumble over
-            sentence = f"nothing was reloaded: {told(error)}; look at the file, and at the log"
+            sentence = f"nothing was reloaded: {one_line(error)}; look at the file, and at the log"
             log.exception("%s", sentence)
         else:
             self._take(found)

@@ -29,7 +29,7 @@ from coopbandits.core.contract import (
 )
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
-from coopbandits.core.spelling import told
+from coopbandits.core.spelling import one_line
 from coopbandits.fleet.config import RewardScale
 from coopbandits.fleet.storage.events import (
     Chose,
@@ -141,8 +141,8 @@ class Replica:
             raise
         except (AttributeError, *OWN_ERRORS) as error:
             raise InputError(
-                f"the journal cannot be replayed: {told(error)}; install the version that wrote "
-                "it, or a later one"
+                f"the journal cannot be replayed: {one_line(error)}; install the version that "
+                "wrote it, or a later one"
             ) from error
         if isinstance(self.agent, ReopenedAgent):
             # Messages may reveal this word, and the names of tickets must not follow from it.
@@ -509,7 +509,7 @@ def receive(agent: FleetAgent, messages: Mapping[int, Vector], tick: int) -> Non
     except InputError:
         raise
     except OWN_ERRORS as error:
-        raise InputError(f"the agent cannot read a message: {told(error)}") from error
+        raise InputError(f"the agent cannot read a message: {one_line(error)}") from error
 
 
 def receive_as_spoken(

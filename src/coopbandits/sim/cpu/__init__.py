@@ -21,14 +21,14 @@ from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
 from coopbandits.problems import World
 from coopbandits.sim import driver
-from coopbandits.sim.cpu import flood, leaves, own_rewards, stale_cache
+from coopbandits.sim.cpu import flood, leaves
 from coopbandits.sim.cpu.central import play_central
 from coopbandits.sim.cpu.choices import (
     CannotCompileError,
     compiled_choice,
     declares_bonus,
 )
-from coopbandits.sim.cpu.compiling import listening
+from coopbandits.sim.cpu.compiling import listening, remove_stale_kernels
 from coopbandits.sim.cpu.consensus import play_consensus
 from coopbandits.sim.cpu.flooding import play_flooded_pulls, play_neighborhood
 from coopbandits.sim.cpu.linear import excess as linear_excess
@@ -39,18 +39,14 @@ from coopbandits.sim.cpu.staged import (
     play_staged,
     play_staged_bonus,
 )
+from coopbandits.sim.cpu.world import reward_obstacle
 from coopbandits.sim.engine import Engine
 from coopbandits.sim.progress import note
 from coopbandits.sim.record import Record, Task, Tick, join
 
-stale_cache.remove(leaves.cache_folder())
+remove_stale_kernels(leaves.cache_folder())
 
 Kernel = Callable[[Parts, Task, range, Tick], Record]
-
-
-SHORTCUTS: dict[type, Kernel] = {StagedMixing: play_staged_bonus, LocalSums: play_local_bonus}
-"""Faster kernels for indices that declare a bonus, without faults and where nothing is forgotten,
-where all may play all arms and nobody stops."""
 
 
 SENDS_NOTHING = (play_flooded_pulls, play_neighborhood)
@@ -58,7 +54,7 @@ SENDS_NOTHING = (play_flooded_pulls, play_neighborhood)
 
 
 def find_kernel(task: Task) -> Kernel:
-    """Return the kernel that plays a task."""
+    """Return the kernel that plays a task: a faster equivalent if there is one, or the driver."""
     return _equivalent(task) or driver.play_fields
 
 
@@ -68,36 +64,35 @@ def _equivalent(task: Task) -> Kernel | None:
     if is_apart or driver.source_of(task.policy) is not None:
         return None
     parts = parts_of(task)
-    if type(parts.aggregation) is FloodedTotals:
-        return _flood(parts, task)
-    if task.tables.in_context or task.faults:
+    spec = parts.aggregation
+    if type(spec) is FloodedTotals:
+        if not _is_logged(parts, task):
+            return None
+        if task.tables.in_context:
+            return None if linear_excess(parts, task) else play_linear_flood
+        return None if flood.excess(task) else flood.play_flood
+    if task.tables.in_context or task.faults or getattr(spec, "finds_out", False):
         return None
-    kind, lasts = type(parts.aggregation), not parts.aggregation.forgets
-    if getattr(parts.aggregation, "finds_out", False):
-        return None
-    is_plain = lasts and task.tables.allowed is None and task.stop is None
-    if is_plain and declares_bonus(parts.index) and kind in SHORTCUTS:
-        return SHORTCUTS[kind]
-    if kind is LocalSums and lasts:
-        return play_local
-    if kind is RunningConsensus and lasts:
+    # Bounds replace most looks at an index with a bonus, where all agents may play all arms, none
+    # stops and nothing is forgotten.
+    is_plain = not spec.forgets and task.tables.allowed is None and task.stop is None
+    has_bonus = is_plain and declares_bonus(parts.index)
+    if type(spec) is StagedMixing:
+        # Where agents read each other's values in every round, the driver is faster.
+        if spec.neighbor_pulls or (spec.remix and not spec.own_pulls):
+            return None
+        return play_staged_bonus if has_bonus else play_staged
+    if type(spec) is LocalSums and not spec.forgets:
+        return play_local_bonus if has_bonus else play_local
+    if type(spec) is RunningConsensus and not spec.forgets:
         return play_consensus
-    if kind is CentralTotals and getattr(parts.aggregation, "window", None) is None:
+    if type(spec) is CentralTotals and spec.window is None:
         return play_central
-    if kind is NeighborhoodSums and parts.aggregation == NeighborhoodSums():
+    if type(spec) is NeighborhoodSums and spec == NeighborhoodSums():
         return play_neighborhood
-    if kind is FloodedPulls and getattr(parts.aggregation, "wait", 0) <= 1:
+    if type(spec) is FloodedPulls and spec.wait <= 1:
         return play_flooded_pulls
-    return play_staged if kind is StagedMixing else None
-
-
-def _flood(parts: Parts, task: Task) -> Kernel | None:
-    """Return the kernel of a flood of totals, if it fits into memory."""
-    if not _is_logged(parts, task):
-        return None
-    if task.tables.in_context:
-        return None if linear_excess(parts, task) else play_linear_flood
-    return None if flood.excess(task) else flood.play_flood
+    return None
 
 
 def _is_logged(parts: Parts, task: Task) -> bool:
@@ -150,7 +145,7 @@ def _members(task: Task) -> list[Parts]:
 
 
 def _uncompiled(parts: Parts, task: Task) -> str | None:
-    if missing := own_rewards.obstacle(task.problem):
+    if missing := reward_obstacle(task.problem):
         return f", since {missing}"
     if is_ours(parts.index):
         return None  # a kernel that needs its choice compiles that; the shortcuts do not
@@ -160,7 +155,7 @@ def _uncompiled(parts: Parts, task: Task) -> str | None:
 
 
 def index_obstacle(parts: Parts, task: Task) -> str | None:
-    """Return why numba cannot compile an index, or None; refuse one that fails in plain Python."""
+    """Return why numba cannot compile an index, or None; reject one that fails in plain Python."""
     index = parts.index
     if not is_ours(index) and not task.setup.try_index(parts):
         return f"index {index.spelling} asks how long its numbers or its scratch are"
@@ -190,7 +185,7 @@ _told: list[str] = []
 
 
 def _tell() -> None:
-    """Note that a kernel is compiled, once, so that nobody takes the wait for a hang."""
+    """Note once that a kernel is compiled, so that the wait does not look like a hang."""
     if not _told:
         _told.append("compiling the CPU engine for this policy, which takes about 10 s, once")
         note(_told[0])
@@ -217,11 +212,9 @@ class CPUEngine:
         return of_agents if kernel in SENDS_NOTHING else driver.run_bytes(task)
 
     def session(self, threads_wanted: int | None) -> AbstractContextManager[None]:
-        """Use this many threads, and announce compilations."""
         return threads(threads_wanted)
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
-        """Play some runs together."""
         kernel, parts = find_kernel(task), parts_of(task)
         if task.shuffle_arms and task.tables.allowed is not None:  # other flags in every run
             return join([kernel(parts, task, range(run, run + 1), tick) for run in runs])

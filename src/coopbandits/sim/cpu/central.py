@@ -8,8 +8,6 @@ import numpy as np
 
 from coopbandits.core.aggregate import CentralTotals
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu.ageing import ageing, end_span, most_rounds
-from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
@@ -22,8 +20,8 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.world import span
+from coopbandits.sim.cpu.runs import Runs, ageing, end_span, most_rounds
+from coopbandits.sim.cpu.world import book, charge, keep_worst, span
 from coopbandits.sim.record import Record, Task, Tick
 
 SPAN_PULLS = 2_000_000
@@ -31,7 +29,6 @@ SPAN_PULLS = 2_000_000
 
 
 def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of any index on central totals."""
     state = Runs(parts, task, runs, tick)
     rule, numbers = state.rule()
     assert isinstance(parts.aggregation, CentralTotals)  # noqa: S101  the table of kernels says so
@@ -54,7 +51,6 @@ def play_rounds(
     world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
     rule: Any, numbers: Any, ageing: Any,
 ) -> None:  # fmt: skip
-    """Play a span of rounds, every thread a run."""
     own = (world, tally, fresh, totals, history, memory)
     launch(_play_run, totals.shape[0], (span, rule, numbers, ageing), own)
 
@@ -114,7 +110,6 @@ def _pull(
     world: Any, tally: Any, fresh: Any, totals: Any, squares: int, agent: int, arm: int,
     shift: int, slot: int, done: int, weight: float,
 ) -> None:  # fmt: skip
-    """Let one agent pull."""
     num_arms, block = world.num_arms, agent // world.block
     z = variate(world.is_normal, word_at(world.reward_keys[agent], done), world.cubics)
     row = world.places[agent] + shift + arm

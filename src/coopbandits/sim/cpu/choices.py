@@ -16,8 +16,9 @@ import ctypes
 import fcntl
 import inspect
 import linecache
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import CellType, FunctionType, MappingProxyType, ModuleType
@@ -36,8 +37,125 @@ from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu import choice_forms, leaves, noise
 from coopbandits.sim.cpu.choice_forms import best_of
 from coopbandits.sim.cpu.compiling import alone, calling, inner, no_collections
-from coopbandits.sim.cpu.guards import checked_value, guarded
 from coopbandits.sim.digest import digest, names_in
+
+# Custom index functions that fail when compiled where they fail in plain Python.
+#
+# Compiled code would go on where Python raises: 1/0 would be ∞, log(−1) NaN. So custom functions
+# are compiled with Python's rules for division and with the functions of `math` below. A C
+# function cannot raise, so each function of an index is called through a guard, which turns an
+# exception into a result that `choice_forms` looks for. The driver then plays the run again in
+# plain Python, up to the round that failed, and raises what happens there (`runs.py`).
+#
+# One operator is left: `x**y` with a zero base or an overflow stays infinite when compiled.
+
+
+_ONE = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "erfc", "exp", "expm1",
+    "gamma", "lgamma", "log", "log10", "log1p", "log2", "sin", "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
+_TWO = ("fmod", "hypot", "pow")
+"""Functions of `math` that raise on a domain error or an overflow, by their number of arguments."""
+
+
+def _checked_one(function: Callable[[float], float]) -> Any:
+    def checked(x: Any) -> float:
+        found = function(x)
+        if found - found != 0.0 and x - x == 0.0:  # not finite, of a finite number
+            raise ValueError("math domain or range error")
+        return found
+
+    return alone(checked, forceinline=True)
+
+
+def _checked_two(function: Callable[[float, float], float]) -> Any:
+    def checked(x: Any, y: Any) -> float:
+        found = function(x, y)
+        if found - found != 0.0 and x - x == 0.0 and y - y == 0.0:
+            raise ValueError("math domain or range error")
+        return found
+
+    return alone(checked, forceinline=True)
+
+
+CHECKED: dict[Any, Any] = {
+    **{getattr(math, name): _checked_one(getattr(math, name)) for name in _ONE},
+    **{getattr(math, name): _checked_two(getattr(math, name)) for name in _TWO},
+}
+"""Functions of `math` → forms that raise as they do; compiled where they are used."""
+
+CHECKED_MATH = ModuleType("math")
+CHECKED_MATH.__dict__.update(
+    {name: CHECKED.get(value, value) for name, value in vars(math).items() if value.__hash__}
+)
+
+
+def checked_value(value: Any) -> Any:
+    """Return what custom compiled code uses in place of `math` and its functions."""
+    if value is math:
+        return CHECKED_MATH
+    return CHECKED.get(value, value) if callable(value) and value.__hash__ else value
+
+
+def _guarded_prepare(prepare: Any) -> Any:
+    def guard(estimate: Any, word: Any, numbers: Any, scratch: Any) -> bool:
+        try:
+            prepare(estimate, word, numbers, scratch)
+        except Exception:
+            return False
+        return True
+
+    return guard
+
+
+def _guarded_value(value: Any) -> Any:
+    def guard(arm: Any, estimate: Any, word: Any, numbers: Any, scratch: Any) -> float:
+        try:
+            return float(value(arm, estimate, word, numbers, scratch))
+        except Exception:
+            return math.nan
+
+    return guard
+
+
+def _guarded_pick(pick: Any) -> Any:
+    def guard(values: Any, estimate: Any, word: Any, numbers: Any, scratch: Any) -> Any:
+        try:
+            return int(pick(values, estimate, word, numbers, scratch))
+        except Exception:
+            return -1
+
+    return guard
+
+
+def _guarded_bonus(bonus: Any) -> Any:
+    def guard(estimate: Any, numbers: Any, scratch: Any) -> tuple[float, float]:
+        try:
+            growth, offset = bonus(estimate, numbers, scratch)
+            return float(growth), float(offset)
+        except Exception:
+            return math.nan, math.nan
+
+    return guard
+
+
+_GUARDS = {
+    "prepare": _guarded_prepare,
+    "value": _guarded_value,
+    "bound": _guarded_value,
+    "bonus": _guarded_bonus,
+    "pick": _guarded_pick,
+}
+
+
+def guarded(name: str, function: Any) -> Any:
+    """Return a compiled function of an index so that it does not raise.
+
+    `prepare` returns whether it succeeded, `pick` −1 if it failed; the others return NaN.
+    """
+    guard = _GUARDS.get(name)
+    return function if guard is None else alone(guard(function), forceinline=True)
+
 
 _FLOATS = types.CPointer(types.float64)
 _WHOLE = types.int64
@@ -67,7 +185,7 @@ _LEAVES: dict[Any, Any] = {
 
 
 def _use_leaf(function: Any, leaf: Any) -> None:
-    """Let compiled code call a leaf by the name of its original, as in ``cb.normal_of``."""
+    """Let compiled code call a leaf under the name of its original, such as ``cb.normal_of``."""
     body = {
         1: lambda a: lambda a: leaf(a),
         2: lambda a, b: lambda a, b: leaf(a, b),
@@ -177,7 +295,7 @@ def _filed(
 def filed(
     owner: str, form: Any, functions: dict[str, Any], constants: dict[str, Any], signature: Any
 ) -> Compiled:
-    """Return a form with somebody's functions put in, from memory, from disk, or compiled now."""
+    """Return a form with functions put in: from memory, from disk, or compiled now."""
     key = _digest_of(form, functions, constants)
     if key not in _made:
         scope = _scope(functions, constants.get("IS_CHECKED"))
@@ -240,7 +358,7 @@ _OWN_FOLDERS = (str(Path(__file__).parents[2]), str(Path(numba.__file__).parent)
 
 
 def first_line(error: Exception) -> str:
-    """Return what is most telling of numba's message: in somebody's own file, with the line."""
+    """Return the most useful part of numba's message: in the user's own file, with the line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     noise = ("Failed", "During", "File", "Rejected", "Overload", "raised from", "- ", "There are")
     telling = [line for line in lines if not line.startswith(noise)]
@@ -354,7 +472,7 @@ def _static_functions(cls: type, names: set[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def file_lock() -> Iterator[None]:
-    """Let one process at a time file a choice: numba gives two that come at once the same place."""
+    """Let one process at a time store a choice: numba would give two the same place."""
     folder = Path(leaves.cache_folder())
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # where nothing can be written, nothing is filed

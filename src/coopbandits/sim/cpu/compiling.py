@@ -27,11 +27,14 @@ and one loop over threads serves all kernels. *Hints for branches*, which numba 
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import hashlib
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -42,6 +45,10 @@ from numba.core import cgutils, compiler, event
 from numba.core.codegen import CodeLibrary
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic, lower_builtin, type_callable
+
+from coopbandits import core
+from coopbandits.network.faults import schedule
+from coopbandits.problems import rewards, tables
 
 _OPTIONS = {
     "nopython": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy",
@@ -60,7 +67,7 @@ _held: WeakKeyDictionary[CodeLibrary, set[Part]] = WeakKeyDictionary()
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Do not look for garbage inside, which takes a tenth of the time that it takes to compile."""
+    """Suspend garbage collection, which takes a tenth of compile time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -100,7 +107,6 @@ class Inner:
         lower_builtin(self, types.VarArg(types.Any))(self._call)
 
     def __call__(self, *args: Any) -> Any:
-        """Call it as it is."""
         return self.py_func(*args)
 
     def part(self, kinds: tuple[Any, ...]) -> Part:
@@ -273,3 +279,35 @@ def seldom(typing: Any, flag: Any) -> Any:
         return builder.call(expect, [args[0], bit(0)])
 
     return types.boolean(types.boolean), generate
+
+
+# Remove cached kernels whose sources have changed.
+#
+# numba's cache looks only at the file of the kernel, not at those of the functions it calls, so
+# after an edit of such a function it would silently go on running the old code.
+
+
+STAMP = "kernel-sources.sha256"
+
+
+def remove_stale_kernels(cache: Path) -> None:
+    """Remove the kernels in a cache folder unless they were compiled from the present sources."""
+    stamp, present = cache / STAMP, source_digest()
+    with contextlib.suppress(OSError):  # a folder that is not writable holds no kernels of ours
+        if stamp.exists() and stamp.read_text() == present:
+            return
+        for kernel in cache.glob("*.nbi"):
+            kernel.unlink(missing_ok=True)
+        cache.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(present)
+
+
+def source_digest() -> str:
+    """Return a digest of all sources that kernels are compiled from."""
+    files = [Path(str(module.__file__)) for module in (rewards, tables, schedule)]
+    for folder in (Path(str(core.__file__)).parent, Path(__file__).parents[1]):
+        files += sorted(folder.rglob("*.py"))
+    total = hashlib.sha256()
+    for file in files:
+        total.update(file.read_bytes())
+    return total.hexdigest()

@@ -21,12 +21,9 @@ from coopbandits.core.aggregate.forgetting import decayed_rounds
 from coopbandits.core.contract import Vector
 from coopbandits.core.policy import Parts
 from coopbandits.network.faults import DOWN
-from coopbandits.sim.cpu.ageing import end_span, most_rounds
-from coopbandits.sim.cpu.booking import book, charge, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, AHEAD, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import for_threads, inner
-from coopbandits.sim.cpu.fault_chunks import FaultReader, link_table
 from coopbandits.sim.cpu.launch import launch_rounds, parts_of_a_run, share_of
 from coopbandits.sim.cpu.leaves import (
     count_up_to,
@@ -38,8 +35,8 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.runs import Runs
-from coopbandits.sim.cpu.world import span
+from coopbandits.sim.cpu.runs import FaultReader, Runs, end_span, link_table, most_rounds
+from coopbandits.sim.cpu.world import book, charge, keep_worst, span
 from coopbandits.sim.record import Record, Task, Tick, join
 
 MOST_BYTES = 2_000_000_000
@@ -122,7 +119,6 @@ def aged(discount: float, first: int, rounds: int) -> Aged:
 
 
 def play_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs of any index on flooded totals, as many together as memory allows."""
     at_once = max(1, MOST_BYTES // bytes_of_a_run(task))
     groups = [runs[first : first + at_once] for first in range(0, len(runs), at_once)]
     return join([play_together(parts, task, group, tick) for group in groups])
@@ -149,7 +145,6 @@ def excess(task: Task) -> str | None:
 
 
 def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
-    """Play some runs that fit into memory together."""
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
     reader, (rule, numbers) = FaultReader(task, runs), state.rule()
     agents, width = state.shape[1:]
@@ -171,7 +166,6 @@ def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
 
 
 def make_log(task: Task, runs: int) -> Log:
-    """Return an empty log."""
     shape = (runs, task.horizon, task.network.num_agents)
     return Log(np.zeros(shape, np.int32), np.zeros(shape), np.zeros(shape, np.int32))
 
@@ -210,7 +204,6 @@ def _play(
     log: Any, fleet: Any, all_counts: Any, faults: Any, links: Any, rule: Any, numbers: Any,
     all_memory: Any, aged: Any, versions: bool,
 ) -> None:  # fmt: skip
-    """Play some steps of some agents of one run."""
     run, start, end = share_of(task, parts, world)
     fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
     table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
@@ -297,7 +290,6 @@ def _pull(
     end: int, prices: Any, places: Any, shift: int, num_arms: int, costs: Any, regrets: Any,
     worst: Any, is_recorded: bool, weights: Any, behind: Any,
 ) -> None:  # fmt: skip
-    """Let some agents pull, if they act."""
     for agent in range(start, end):
         if acts.shape[0] > 0 and acts[0, agent] == 0:
             continue

@@ -51,7 +51,6 @@ _TWELVE, _27, _30, _31 = (
 
 @inner(forceinline=True)
 def word_at(key: Any, pull: int) -> Any:
-    """Return one word of a tape."""
     x = np.uint64(key) + np.uint64(pull + 1) * _GOLDEN
     x = (x ^ (x >> _30)) * _MIX_1
     x = (x ^ (x >> _27)) * _MIX_2
@@ -72,13 +71,11 @@ def remainder_of(word: Any, shift: int, size: int) -> Any:
 
 @inner(forceinline=True)
 def uniform(word: Any) -> float:
-    """Return one uniform."""
     return (np.float64(word >> _TWELVE) + 0.5) * 2.0**-52
 
 
 @inner(forceinline=True)
 def normal(word: Any, cubics: Any) -> float:
-    """Return one standard normal."""
     cell = np.int64(word >> _CELL_SHIFT)
     if cell < _FIRST_CELL or cell >= _END_CELL:
         rarely()
@@ -155,7 +152,6 @@ def count_up_to(stops: Any, r: int) -> int:
 
 @inner
 def set_row(rows: Any, at: int, value: float) -> None:
-    """Fill one row."""
     for i in range(rows.shape[1]):
         rows[at, i] = value
 

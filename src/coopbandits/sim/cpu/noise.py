@@ -51,7 +51,6 @@ _BLOCK, _END = np.uint64(128), np.uint64(128 + 40)
 
 @inner(forceinline=True)
 def turned(word: Any, by: Any) -> Any:
-    """Return a word turned to the right."""
     return (word >> by) | (word << (_64 - by))
 
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coopbandits.problems.rewards import LOCATION_SCALE
-from coopbandits.sim.cpu.booking import book, charge, enter, keep_worst
 from coopbandits.sim.cpu.choice_forms import AGENTS, CONTEXT, FACTOR, TIME
 from coopbandits.sim.cpu.choices import choose
 from coopbandits.sim.cpu.compiling import alone, for_threads, inner
@@ -28,6 +27,7 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
+from coopbandits.sim.cpu.world import book, charge, enter, keep_worst
 
 BUFFER = 128
 """Variates made at once, and the longest stretch for which one bound is used."""
@@ -107,7 +107,6 @@ def _play_block(
     times: Any, reading: Any, rule: Any, numbers: Any, all_memory: Any, weights: Any,
     factors: Any, all_made: Any,
 ) -> None:  # fmt: skip
-    """Let one block of one run's agents play, one after another."""
     run, first, last = share_of(task, world.num_blocks, world)
     block, read, fresh = task % world.num_blocks, all_read[run], all_fresh[run]
     num_arms, squares, memory, made = rule.num_arms, rule.squares, all_memory[run], all_made[run]
@@ -199,7 +198,6 @@ def play_bonus_block(
     world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
     clear: bool, explorations: Any, rule: Any,
 ) -> None:  # fmt: skip
-    """Let one block of one run's agents play."""
     num_arms = world.num_arms
     last = min((block + 1) * world.block, world.reward_keys.shape[1])
     keys, table = world.reward_keys[run], table_of(world.tables, run)
@@ -387,98 +385,3 @@ def _bound_others(arm: int, means: Any, widths: Any, values: Any, root: float) -
     bound = _largest(means, widths, values, root)
     means[arm], widths[arm] = mean, width
     return bound + 4e-9 * max(1.0, abs(bound)) if bound > -1e300 else bound
-
-
-def play_round(
-    world: Any, span: Any, tally: Any, read: Any, fresh: Any, contexts: Any, rule: Any,
-    numbers: Any, memory: Any, arms: Any, rewards: Any, weight: float, made: Any,
-) -> None:  # fmt: skip
-    """Let every agent pull once by what it reads; leave arms and rewards for the others to see.
-
-    Parameters
-    ----------
-    read : (run, agent, size)
-        Network totals as the agents see them; not changed.
-    contexts : (agent, 4)
-        What goes with them.
-    arms, rewards : (run, agent)
-        What was pulled and what it paid.
-    weight, made
-        As in `play_alone`, for this round.
-    """
-    given = (
-        world, span, tally, read, fresh, contexts, rule, numbers, memory, arms, rewards, weight,
-        made,
-    )  # fmt: skip
-    launch(_play_round, num_tasks(world), given)
-
-
-@for_threads(allocates=True)
-def _play_round(
-    task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, contexts: Any,
-    rule: Any, numbers: Any, all_memory: Any, all_arms: Any, all_rewards: Any, weight: float,
-    all_made: Any,
-) -> None:  # fmt: skip
-    run, start, last = share_of(task, world.num_blocks, world)
-    made = all_made[run]
-    block, read, fresh = task % world.num_blocks, all_read[run], all_fresh[run]
-    memory, arms, rewards = all_memory[run], all_arms[run], all_rewards[run]
-    scratch, table = np.empty(rule.scratch), table_of(world.tables, run)
-    prices, regrets, num_arms = table_of(world.prices, run), tally.regrets[run], rule.num_arms
-    shift = segment_of(world.starts, world.period, span.first) * num_arms
-    choose(
-        rule.address, read, read.shape[1], contexts, CONTEXT, world.decision_keys[run], span.first,
-        numbers, rule.numbers_stride, memory, scratch, arms, start, last, rule.num_arms,
-        rule.squares,
-    )  # fmt: skip
-    for agent in range(start, last):
-        key, arm = world.reward_keys[run, agent], arms[agent]
-        z = variate(world.is_normal, word_at(key, span.first), world.cubics)
-        row = world.places[agent] + shift + arm
-        u = reward_from_variate(world.form_kind, table, row, z)
-        rewards[agent] = u
-        fresh[agent, arm] += weight * u
-        fresh[agent, num_arms + arm] += weight
-        if rule.squares > 0:
-            fresh[agent, square_place(num_arms, rule.squares, arm)] += weight * u * u
-        if made.shape[0] > 0:
-            made[agent, arm] += 1
-        enter(
-            tally.counts[run, block], tally.rewards[run, block], tally.arms[run], agent, span.slot,
-            arm, span.first, span.first + 1, u,
-        )  # fmt: skip
-        charge(prices, num_arms, row, 1, regrets, agent, tally.costs[run, block], span.slot)
-        if span.stops[0] == 1:
-            keep_worst(tally.worst[run, block], span.slot, regrets[agent])
-
-
-def settle_pulls(
-    indptr: Any, indices: Any, arms: Any, rewards: Any, settled: Any, num_arms: int, squares: int,
-    weight: float,
-) -> None:  # fmt: skip
-    """Add the last pull of every agent and of its neighbours to its settled totals."""
-    given = (indptr, indices, arms, rewards, settled, num_arms, squares, weight)
-    launch(_settle_run, arms.shape[0], given)
-
-
-@for_threads
-def _settle_run(
-    run: int, indptr: Any, indices: Any, arms: Any, rewards: Any, settled: Any, num_arms: int,
-    squares: int, weight: float,
-) -> None:  # fmt: skip
-    for agent in range(arms.shape[1]):
-        own = settled[run, agent]
-        _settle(own, num_arms, squares, arms[run, agent], rewards[run, agent], weight)
-        for at in range(indptr[agent], indptr[agent + 1]):
-            other = indices[at]
-            _settle(own, num_arms, squares, arms[run, other], rewards[run, other], weight)
-
-
-@inner
-def _settle(
-    settled: Any, num_arms: int, squares: int, arm: int, reward: float, weight: float
-) -> None:
-    settled[arm] += weight * reward
-    settled[num_arms + arm] += weight
-    if squares > 0:
-        settled[square_place(num_arms, squares, arm)] += weight * reward * reward

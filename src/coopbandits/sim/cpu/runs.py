@@ -1,15 +1,19 @@
-"""Some runs of one task in progress: their tapes, their tally, and the agents' latest pulls."""
+"""What the kernels of some runs share: tapes, fault schedules, forgetting, tally, latest pulls."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, NoReturn
+import math
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coopbandits.core.aggregate.forgetting import decayed_rounds
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
+from coopbandits.network import Network
+from coopbandits.network.faults import directed_links
 from coopbandits.sim.cpu.choice_forms import (
     FIXED,
     LAST,
@@ -24,9 +28,139 @@ from coopbandits.sim.cpu.choice_forms import (
 )
 from coopbandits.sim.cpu.choices import compiled_choice, declares_bonus, explorations
 from coopbandits.sim.cpu.world import make_tally, make_world, write_record
-from coopbandits.sim.knowledge import global_knowledge
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.reference import play_again
+from coopbandits.sim.setup import global_knowledge
+
+RUN_ENTRIES = 2_000_000
+ALL_ENTRIES = 20_000_000
+"""Most entries, (agents + links) × rounds, in a chunk of one run and of all: about 50 MB."""
+
+
+class FaultChunk(NamedTuple):
+    """Some rounds of the schedules of all runs; otherwise as `network.faults.Chunk`.
+
+    Without faults the arrays have 0 rounds, so kernels test ``fate.shape[1] == 0``. Nothing is late
+    here: a fate is `network.faults.DOWN`, `LOST` or 0.
+
+    Attributes
+    ----------
+    acts, fresh : uint8 of shape (runs, rounds, N)
+        1 where an agent acts, and where a fresh one takes its place before the round.
+    fate : int16 of shape (runs, rounds, directed links)
+        The fate of the message over every link.
+    """
+
+    acts: NDArray[np.uint8]
+    fresh: NDArray[np.uint8]
+    fate: NDArray[np.int16]
+
+
+class LinkTable(NamedTuple):
+    """The directed links, in the order of `directed_links`.
+
+    Links indptr[i] … indptr[i + 1] − 1 lead to agent i, link e from senders[e]; reverse[e] is the
+    link in the opposite direction.
+    """
+
+    indptr: NDArray[np.int64]
+    senders: NDArray[np.int64]
+    reverse: NDArray[np.int64]
+
+
+def link_table(network: Network) -> LinkTable:
+    """Return the directed links of a network."""
+    links = directed_links(network)
+    indptr = np.append(0, np.cumsum(network.degrees))
+    reverse = np.lexsort((links.receivers, links.senders))
+    return LinkTable(indptr.astype(np.int64), links.senders, reverse.astype(np.int64))
+
+
+class FaultReader:
+    """Reads the fault schedules of some runs, in order and at most `most` rounds per chunk."""
+
+    def __init__(self, task: Task, runs: range) -> None:
+        network = task.network
+        self.num_agents, self.num_links = network.num_agents, 2 * network.num_edges
+        self.num_runs = len(runs)
+        self.most, self.schedules = task.horizon, []
+        if task.faults:
+            places = self.num_agents + self.num_links
+            self.most = max(1, min(RUN_ENTRIES, ALL_ENTRIES // self.num_runs) // places)
+            self.schedules = [task.faults.schedule(network, task.seed, run) for run in runs]
+
+    def read(self, rounds: int) -> FaultChunk:
+        """Return the next chunk of all runs."""
+        if not self.schedules:
+            nobody = np.zeros((self.num_runs, 0, self.num_agents), dtype=np.uint8)
+            return FaultChunk(
+                nobody, nobody, np.zeros((self.num_runs, 0, self.num_links), dtype=np.int16)
+            )
+        chunks = [schedule.read(rounds) for schedule in self.schedules]
+        acts, fresh, fate = (np.stack(parts) for parts in zip(*chunks, strict=True))
+        return FaultChunk(acts, fresh, fate)
+
+
+# Forgetting in kernels: registers in units that shrink, so that nothing has to be multiplied.
+#
+# With a discount γ a pull counts γ^(m − b), b the rounds ended when it was made and m those ended
+# now. A kernel adds γ^(s − b) for a pull instead of 1, s being the first round of the span that it
+# plays, and lets choices read γ^(m − s) times the registers. So forgetting costs one multiplication
+# per pull, news needs no stamp, and mixing, sums and logs are those of γ = 1. Between spans all
+# registers are brought to the next s; spans are short enough for weights to stay below `LARGEST`.
+
+
+LARGEST = 1e100
+"""The largest weight of a pull within a span."""
+
+FOREVER = 1 << 62
+
+
+class Ageing(NamedTuple):
+    """What pulls count in a span of rounds.
+
+    Attributes
+    ----------
+    weights : (rounds,)
+        What a pull of each round adds, in units of the span.
+    factors : (rounds,)
+        What a unit counts in each round: the inverse.
+    passed : (rounds,)
+        γ + γ² + … over all rounds before each: how much of an agent that pulled in all of them
+        counts.
+    behind : (rounds,)
+        The same in units of the span, for who has just pulled.
+    """
+
+    weights: Vector
+    factors: Vector
+    passed: Vector
+    behind: Vector
+
+
+def ageing(discount: float, first: int, rounds: int) -> Ageing:
+    """Return what pulls count in rounds `first` … `first + rounds − 1`."""
+    since = np.arange(float(rounds))
+    weights = discount**-since
+    passed = discount * decayed_rounds(discount, first + since)
+    return Ageing(
+        weights, discount**since, passed, weights * decayed_rounds(discount, first + since + 1.0)
+    )
+
+
+def most_rounds(discount: float) -> int:
+    """Return how many rounds a span may have."""
+    if discount == 1.0:
+        return FOREVER
+    return max(1, int(math.log(LARGEST) / -math.log(discount)))
+
+
+def end_span(discount: float, rounds: int, *registers: Any) -> None:
+    """Bring registers, in place, to the units of the next span."""
+    if discount != 1.0:
+        for values in registers:
+            values *= discount**rounds
+
 
 Rows = NDArray[np.float64]
 """Registers of every agent: (run, agent, size)."""

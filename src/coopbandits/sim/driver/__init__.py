@@ -14,22 +14,21 @@ from coopbandits.core.policy import AnyPolicy, Parts
 from coopbandits.core.sources import Source
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError
-from coopbandits.sim.cpu.fault_chunks import FaultReader, LinkTable, link_table
-from coopbandits.sim.cpu.linear_scene import LinearRuns, Scene, make_scene
-from coopbandits.sim.cpu.runs import REPLAYED, Runs
+from coopbandits.sim.cpu.linear import LinearRuns, LinearWorld, make_linear_world
+from coopbandits.sim.cpu.runs import REPLAYED, FaultReader, LinkTable, Runs, link_table
 from coopbandits.sim.cpu.world import span
 from coopbandits.sim.driver.agents import (
     Agents,
     aggregation_of,
     excess,
     form_of,
+    mixed_choice,
     played_parts,
     players,
     registers_of,
     run_bytes,
     source_of,
 )
-from coopbandits.sim.driver.central import play_central
 from coopbandits.sim.driver.events import (
     COMPILED,
     ENDED,
@@ -39,9 +38,8 @@ from coopbandits.sim.driver.events import (
     make_tapes,
     play_events,
 )
-from coopbandits.sim.driver.populations import mixed_choice
 from coopbandits.sim.driver.pulls import Reading
-from coopbandits.sim.driver.rounds import COUNTS, LATE, make_late, play_rounds
+from coopbandits.sim.driver.rounds import COUNTS, LATE, make_late, play_central, play_rounds
 from coopbandits.sim.driver.steps import compiled_step
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.reference import play_again
@@ -131,12 +129,12 @@ class Driver:
         policy, table = players(task.policy)[0], link_table(task.network)
         spec, registers = aggregation_of(policy), registers_of(policy, task)
         assert spec is not None  # noqa: S101  `obstacle` says so
-        self.scene: Scene | None = None
+        self.linear: LinearWorld | None = None
         self.state: Runs | LinearRuns
         if registers.num_features:
             self.state = LinearRuns(parts, task, runs, tick)
             self.rule, self.numbers = self.state.rule()
-            self.scene, self.choice = self.state.scene, self.state.choice
+            self.linear, self.choice = self.state.linear, self.state.choice
         else:
             self.state = Runs(parts, task, runs, tick)
             if len(players(task.policy)) > 1:
@@ -146,7 +144,7 @@ class Driver:
                 self.choice = self.state.choice
             if task.tables.in_context:
                 room = self.rule.scratch
-                self.scene = make_scene(task, runs, registers, self.state.record, room)
+                self.linear = make_linear_world(task, runs, registers, self.state.record, room)
         self.turn = -1
         if task.policy.central:  # a controller has no links, but places for what it says was sent
             lines = getattr(spec, "lines", 0) * task.network.num_agents
@@ -161,7 +159,7 @@ class Driver:
         self.reading = Reading(spec.least_time, spec.clips, not is_ours(spec) or spec.finds_out)
         self.counts = np.zeros((len(runs), task.rounds.size, COUNTS), dtype=np.int64)
         self.fresh = np.zeros((len(runs), 0, registers.size))
-        if task.keep and isinstance(self.state, Runs) and self.scene is None:
+        if task.keep and isinstance(self.state, Runs) and self.linear is None:
             self.fresh = self.state.fresh
         self.failed: dict[int, int] = {}
         self.most = max(1, SPAN_PULLS // task.network.num_agents)
@@ -180,7 +178,6 @@ class Driver:
             ]
 
     def play_span(self, pool: ThreadPoolExecutor) -> None:
-        """Play some rounds of all runs."""
         rounds = min(self.most, self.task.horizon - self.state.done)
         if self.task.clocks is None:
             self.faults = self.reader.read(rounds)
@@ -191,7 +188,6 @@ class Driver:
         self.state.played(rounds)
 
     def finish(self) -> Record:
-        """Return the record of all that was played."""
         self.state.record.late[:] = self.counts[:, :, LATE].sum(axis=1)
         return self.state.finish(self.counts[:, :, :LATE])
 
@@ -211,18 +207,18 @@ class Driver:
                 continue
             played = play_rounds(
                 *self._given(row, done + first, stop - first), acts[first:stop], fate[first:stop],
-                self.late[row], self.reading, self.scene, row,
+                self.late[row], self.reading, self.linear, row,
             )  # fmt: skip
             if played < stop - first:
                 self.failed[row] = done + first + played + 1
                 return
 
     def _play_central(self, row: int, rounds: int) -> None:
-        """Play a span of one run by a controller, to which it is alike who has lost a memory."""
+        """Play a span of one run by a controller, which keeps its state whoever is renewed."""
         delay = len(getattr(self.agents[row].state(0), "history", ())) - 1
         given = self._given(row, self.state.done, rounds)
         acts = self.faults.acts[row]
-        played = play_central(*given, delay, self.turn, acts, self.reading, self.scene, row)
+        played = play_central(*given, delay, self.turn, acts, self.reading, self.linear, row)
         if played < rounds:
             self.failed[row] = self.state.done + played + 1
 
@@ -231,7 +227,7 @@ class Driver:
         given, done = self._given(row, self.state.done, rounds), self.state.done
         while True:
             events = self.events[row]
-            play_events(*given, self.tapes[row], events, self.reading, self.scene, row)
+            play_events(*given, self.tapes[row], events, self.reading, self.linear, row)
             if events.state[FAILED]:
                 self.failed[row] = int(events.state[ENDED]) + 1
             if events.state[FAILED] or events.state[ENDED] == done + rounds:

@@ -103,7 +103,6 @@ class Events(NamedTuple):
 
 
 def make_tapes(task: Task, run: int, senders: Any, overtakes: Any) -> Tapes:
-    """Return the clocks of a run."""
     clocks = task.clocks
     assert clocks is not None  # noqa: S101  else it is played in rounds
     agents, links = task.network.num_agents, task.network.adjacency.nnz
@@ -193,7 +192,6 @@ def _push_tick(
 
 @inner
 def _push(events: Any, num_agents: int, time: float, kind: int, who: int, slot: int) -> None:
-    """Put an event into the heap."""
     times, ranks, numbers, slots = events.times, events.ranks, events.numbers, events.slots
     at, number, rank = events.state[QUEUED], events.state[SCHEDULED], kind * num_agents + who
     events.state[QUEUED], events.state[SCHEDULED] = at + 1, number + 1
@@ -209,7 +207,6 @@ def _push(events: Any, num_agents: int, time: float, kind: int, who: int, slot: 
 
 @inner
 def _drop_first(events: Any) -> None:
-    """Take the first event out of the heap."""
     times, ranks, numbers, slots = events.times, events.ranks, events.numbers, events.slots
     size, at = events.state[QUEUED] - 1, 0
     events.state[QUEUED] = size
@@ -243,12 +240,12 @@ def _is_sooner(
 @njit(cache=True, nogil=True, error_model="numpy")
 def play_events(
     step: Any, choice: Any, state: Any, world: Any, span: Any, tally: Any, fresh: Any, rule: Any,
-    numbers: Any, memory: Any, counts: Any, tapes: Any, events: Any, reading: Any, scene: Any,
+    numbers: Any, memory: Any, counts: Any, tapes: Any, events: Any, reading: Any, linear: Any,
     run: int,
 ) -> None:  # fmt: skip
     """Play until a span of units of time is over, a function failed, or slots are lacking."""
     num_agents, indptr, marks, at = state.totals.shape[0], state.indptr, events.state, 0
-    room = make_room(num_agents, state.totals.shape[1], rule, scene)
+    room = make_room(num_agents, state.totals.shape[1], rule, linear)
     all_act = np.zeros((0, num_agents), np.uint8)
     while span.stops[at] <= marks[ENDED] - span.first:  # after slots were lacking
         at += 1
@@ -260,7 +257,7 @@ def play_events(
         letter = events.slots[0]
         _drop_first(events)
         if kind == WHOLE:
-            at = end_recorded(world, tally, span, scene, run, at, slot, marks[ENDED] - span.first)
+            at = end_recorded(world, tally, span, linear, run, at, slot, marks[ENDED] - span.first)
             marks[ENDED] += 1
             _push(events, num_agents, time + 1.0, WHOLE, 0, NOTHING)
         elif kind == ARRIVAL:
@@ -269,14 +266,14 @@ def play_events(
             number = events.pulled[who]
             events.pulled[who] = number + 1
             chosen = choose(
-                step, choice, state, world, rule, numbers, memory, reading, room, scene, run,
+                step, choice, state, world, rule, numbers, memory, reading, room, linear, run,
                 number, int(time), who, who + 1,
             )  # fmt: skip
             if not chosen:
                 marks[FAILED] = 1
                 return
             pay(
-                world, tally, fresh, state, room, all_act, rule, scene, run, slot, number,
+                world, tally, fresh, state, room, all_act, rule, linear, run, slot, number,
                 int(time), who, who + 1,
             )  # fmt: skip
             if _step(step, OBSERVE, state, room, who) != 1:
@@ -379,6 +376,5 @@ def _arrive(tapes: Any, events: Any, slot: int, counts: Any) -> None:
 
 @inner
 def _release(events: Any, slot: int) -> None:
-    """Let a slot be used again."""
     events.letters.free[events.state[FREE]] = slot
     events.state[FREE] += 1

@@ -1,6 +1,6 @@
 """Choices and pulls, compiled: what agents do alone, in rounds as on clocks of their own.
 
-All functions work on agents `first` … `last` − 1, at the same pull number. `scene` is None where
+All functions work on agents `first` … `last` − 1, at the same pull number. `linear` is None where
 rewards do not depend on features; numba then leaves out all branches that are for features.
 """
 
@@ -24,7 +24,7 @@ from coopbandits.sim.cpu.leaves import (
     variate,
     word_at,
 )
-from coopbandits.sim.cpu.linear_scene import expect, look, write_pull
+from coopbandits.sim.cpu.linear import expect, look, write_pull
 from coopbandits.sim.driver.steps import ESTIMATE
 
 
@@ -53,12 +53,12 @@ class Room(NamedTuple):
 
 
 @inner(allocates=True)
-def make_room(num_agents: int, width: int, rule: Any, scene: Any) -> Room:
+def make_room(num_agents: int, width: int, rule: Any, linear: Any) -> Room:
     """Return working memory; features stand behind the scratch of the choice."""
     features, seen, averaged = 0, 0, 0
-    if scene is not None:
-        features, seen = num_agents * rule.num_arms * scene.size, num_agents
-        averaged = num_agents if scene.common.shape[0] > 0 else 0
+    if linear is not None:
+        features, seen = num_agents * rule.num_arms * linear.size, num_agents
+        averaged = num_agents if linear.common.shape[0] > 0 else 0
     return Room(
         np.ones((num_agents, CONTEXT)), np.zeros(num_agents, np.int64),
         np.ones(num_agents, np.uint8), np.empty((num_agents if rule.stopping else 0, 2 * width)),
@@ -70,7 +70,7 @@ def make_room(num_agents: int, width: int, rule: Any, scene: Any) -> Room:
 @inner
 def choose(
     step: Any, choice: Any, state: Any, world: Any, rule: Any, numbers: Any, memory: Any,
-    reading: Any, room: Any, scene: Any, run: int, pull: int, time: int, first: int, last: int,
+    reading: Any, room: Any, linear: Any, run: int, pull: int, time: int, first: int, last: int,
 ) -> bool:  # fmt: skip
     """Let agents choose at some time; return whether their estimates were numbers."""
     totals, certain, contexts = state.totals, state.certain, room.contexts
@@ -84,7 +84,7 @@ def choose(
         totals.ctypes, certain.ctypes, contexts.ctypes, state.pulls.ctypes, room.everybody.ctypes,
         first, last,
     )  # fmt: skip
-    if ok != 1 or not complete(totals, contexts, rule, reading, scene, first, last):
+    if ok != 1 or not complete(totals, contexts, rule, reading, linear, first, last):
         return False
     read, width = totals, totals.shape[1]
     if rule.stopping:
@@ -95,8 +95,8 @@ def choose(
                     certain[agent, w],
                 )
         read = room.apart
-    if scene is not None:
-        look_around(world, scene, room, run, pull, time, first, last)
+    if linear is not None:
+        look_around(world, linear, room, run, pull, time, first, last)
     choice(
         read.ctypes, read.shape[1], contexts.ctypes, CONTEXT, world.decision_keys.ctypes, pull,
         numbers.ctypes, rule.numbers_stride, memory.ctypes, room.scratch.ctypes, room.arms.ctypes,
@@ -107,20 +107,20 @@ def choose(
 
 @inner
 def complete(
-    totals: Any, contexts: Any, rule: Any, reading: Any, scene: Any, first: int, last: int
+    totals: Any, contexts: Any, rule: Any, reading: Any, linear: Any, first: int, last: int
 ) -> bool:
     """Clip what is never negative, and count pulls where no time was told."""
     num_arms, width, models = rule.num_arms, totals.shape[1], 0
-    if scene is not None:
-        models = scene.models
+    if linear is not None:
+        models = linear.models
     for agent in range(first, last):
         if reading.clips:
-            if scene is None:
+            if linear is None:
                 for w in range(num_arms, width):
                     totals[agent, w] = max(0.0, totals[agent, w])
             else:
                 for w in range(width):
-                    if scene.nonnegative[w]:
+                    if linear.nonnegative[w]:
                         totals[agent, w] = max(0.0, totals[agent, w])
         if contexts[agent, TIME] < 0.0:
             counted = 0.0
@@ -141,21 +141,21 @@ def complete(
 
 @inner
 def look_around(
-    world: Any, scene: Any, room: Any, run: int, pull: int, time: int, first: int, last: int
+    world: Any, linear: Any, room: Any, run: int, pull: int, time: int, first: int, last: int
 ) -> None:
     """Draw the features that agents see, and what arms pay then."""
     segment = segment_of(world.starts, world.period, time)
     for agent in range(first, last):
         table = world.places[agent] // world.num_arms + segment
-        look(scene, run, agent, pull, world.cubics, room.scratch)
-        expect(scene, run, agent, scene.theta, table, room.scratch, room.means)
-        if scene.common.shape[0] > 0:
-            expect(scene, run, agent, scene.common, segment, room.scratch, room.common)
+        look(linear, run, agent, pull, world.cubics, room.scratch)
+        expect(linear, run, agent, linear.theta, table, room.scratch, room.means)
+        if linear.common.shape[0] > 0:
+            expect(linear, run, agent, linear.common, segment, room.scratch, room.common)
 
 
 @inner
 def pay(
-    world: Any, tally: Any, fresh: Any, state: Any, room: Any, acts: Any, rule: Any, scene: Any,
+    world: Any, tally: Any, fresh: Any, state: Any, room: Any, acts: Any, rule: Any, linear: Any,
     run: int, slot: int, pull: int, time: int, first: int, last: int,
 ) -> None:  # fmt: skip
     """Let agents that act pull their arms; write what each pull adds to the statistic."""
@@ -171,7 +171,7 @@ def pay(
             arm, models = arms[agent], 0
             row = world.places[agent] + shift + arm
             z = variate(world.is_normal, word_at(world.reward_keys[agent], pull), world.cubics)
-            if scene is None:
+            if linear is None:
                 u = reward_from_variate(world.form_kind, table, row, z)
                 gap = prices[row, OWN_GAP]
                 if prices.shape[0] > num_arms:
@@ -179,10 +179,10 @@ def pay(
                     tally.costs[block, slot, NETWORK_GAP] += prices[row, NETWORK_GAP]
                     tally.costs[block, slot, BEST] += prices[row, BEST]
             else:
-                u, models = room.means[agent, arm] + scene.sigma * z, scene.models
-                gap = _book_in_context(tally, scene, room, agent, arm, block, slot)
-                if scene.pulls.shape[1] > 0:
-                    scene.pulls[run, agent, arm] += 1
+                u, models = room.means[agent, arm] + linear.sigma * z, linear.models
+                gap = _book_in_context(tally, linear, room, agent, arm, block, slot)
+                if linear.pulls.shape[1] > 0:
+                    linear.pulls[run, agent, arm] += 1
             if models == 0:
                 before = lasts[agent]  # the only pull in this row
                 pulls[agent, before] = pulls[agent, num_arms + before] = 0.0
@@ -192,8 +192,8 @@ def pay(
                 pulls[agent, arm], pulls[agent, num_arms + arm] = u, 1.0
                 if squares > 0:
                     pulls[agent, square_place(num_arms, squares, arm)] = u * u
-            elif scene is not None:
-                _write_features(pulls, lasts, scene, room, agent, arm, u)
+            elif linear is not None:
+                _write_features(pulls, lasts, linear, room, agent, arm, u)
             tally.counts[block, slot, arm] += 1
             paid += u
             if fresh.shape[0] > 0:
@@ -206,29 +206,29 @@ def pay(
 
 @inner(allocates=True)
 def _write_features(
-    pulls: Any, lasts: Any, scene: Any, room: Any, agent: int, arm: int, reward: float
+    pulls: Any, lasts: Any, linear: Any, room: Any, agent: int, arm: int, reward: float
 ) -> None:
     """Write what a pull adds to the model of its arm; no other model has one in this row."""
-    models, num_arms = scene.models, room.means.shape[1]
+    models, num_arms = linear.models, room.means.shape[1]
     rows = pulls.reshape((pulls.shape[0] * models, pulls.shape[1] // models))
     for w in range(rows.shape[1]):
         rows[agent * models + lasts[agent], w] = 0.0
     lasts[agent] = arm if models > 1 else 0
-    at = scene.room + (agent * num_arms + arm) * scene.size
-    write_pull(rows, agent * models + lasts[agent], room.scratch, at, scene.size, reward)
+    at = linear.room + (agent * num_arms + arm) * linear.size
+    write_pull(rows, agent * models + lasts[agent], room.scratch, at, linear.size, reward)
 
 
 @inner
 def _book_in_context(
-    tally: Any, scene: Any, room: Any, agent: int, arm: int, block: int, slot: int
+    tally: Any, linear: Any, room: Any, agent: int, arm: int, block: int, slot: int
 ) -> float:
     """Enter what a pull cost in the context in which it was made; return the agent's own gap."""
-    best = _best(scene, room.means, agent)
+    best = _best(linear, room.means, agent)
     gap = best - room.means[agent, arm]
     tally.costs[block, slot, OWN_GAP] += gap
     tally.costs[block, slot, BEST] += best
     if room.common.shape[0] > 0:
-        gap_of_all = _best(scene, room.common, agent) - room.common[agent, arm]
+        gap_of_all = _best(linear, room.common, agent) - room.common[agent, arm]
         tally.costs[block, slot, NETWORK_GAP] += gap_of_all
     else:
         tally.costs[block, slot, NETWORK_GAP] += gap
@@ -236,18 +236,18 @@ def _book_in_context(
 
 
 @inner
-def _best(scene: Any, means: Any, agent: int) -> float:
+def _best(linear: Any, means: Any, agent: int) -> float:
     """Return the largest mean among the arms that an agent may play."""
     best = -math.inf
     for k in range(means.shape[1]):
-        if scene.allowed.shape[0] == 0 or scene.allowed[agent, k] > 0.0:
+        if linear.allowed.shape[0] == 0 or linear.allowed[agent, k] > 0.0:
             best = max(best, means[agent, k])
     return best
 
 
 @inner
 def end_recorded(
-    world: Any, tally: Any, span: Any, scene: Any, run: int, at: int, slot: int, r: int
+    world: Any, tally: Any, span: Any, linear: Any, run: int, at: int, slot: int, r: int
 ) -> int:
     """Note regrets at the end of a recorded round; return the place of the next."""
     if span.stops[at] != r + 1:
@@ -255,6 +255,6 @@ def end_recorded(
     for agent in range(tally.regrets.size):
         block = agent // world.block
         tally.worst[block, slot] = max(tally.worst[block, slot], tally.regrets[agent])
-        if scene is not None and scene.regrets.shape[1] > 0:
-            scene.regrets[run, agent, slot] = tally.regrets[agent]
+        if linear is not None and linear.regrets.shape[1] > 0:
+            linear.regrets[run, agent, slot] = tally.regrets[agent]
     return at + 1

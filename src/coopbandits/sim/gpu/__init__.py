@@ -15,12 +15,9 @@ from coopbandits.core.policy import Parts
 from coopbandits.sim import cpu, driver
 from coopbandits.sim.cpu.choices import declares_bonus
 from coopbandits.sim.engine import Engine, one_thread
-from coopbandits.sim.gpu import central
 from coopbandits.sim.gpu.backend import Backend, backend
-from coopbandits.sim.gpu.central import play_central
-from coopbandits.sim.gpu.consensus import play_consensus
-from coopbandits.sim.gpu.runs import run_bytes
-from coopbandits.sim.gpu.spans import discount_of
+from coopbandits.sim.gpu.rounds import central_obstacle, play_central, play_consensus
+from coopbandits.sim.gpu.runs import discount_of, run_bytes
 from coopbandits.sim.gpu.staged import play_local, play_staged
 from coopbandits.sim.gpu.translate import CannotTranslateError, draws_one, index_source
 from coopbandits.sim.record import Record, Task, Tick, join
@@ -74,7 +71,7 @@ def _no_setting(parts: Parts, task: Task) -> str | None:
     aggregation, layout = parts.aggregation, parts.statistic.registers(task.problem.num_arms).layout
     if layout is None or layout.squares > 0:
         return f" for statistic {parts.statistic.spelling}"
-    if isinstance(aggregation, CentralTotals) and (missing := central.obstacle(parts, task)):
+    if isinstance(aggregation, CentralTotals) and (missing := central_obstacle(parts, task)):
         return missing
     if isinstance(aggregation, StagedMixing):
         if aggregation.neighbor_pulls:

@@ -1,11 +1,13 @@
-"""Where kernels run, as a protocol: on a device, or emulated by a C++ compiler."""
+"""Where kernels run, on a device or emulated, and how their sources are put together."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -126,3 +128,57 @@ def cache_folder() -> Path:
         if os.access(folder / "coopbandits", os.W_OK):
             return folder / "coopbandits" / "kernels"
     return Path(tempfile.gettempdir()) / f"coopbandits-{os.getuid()}" / "kernels"
+
+
+KERNELS = Path(__file__).parent / "kernels"
+
+INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
+
+
+def program(files: tuple[str, ...], constants: Mapping[str, int], index: str = "") -> str:
+    """Return one source of some files, without what `device.h` or `host.h` has to say.
+
+    `constants` are defined first; `index` stands for the file `index.h`.
+    """
+    seen: set[str] = set()
+
+    def included(found: re.Match[str]) -> str:
+        name = found.group(1)
+        if name in seen:
+            return ""
+        seen.add(name)
+        return INCLUDE.sub(included, index if name == "index.h" else text_of(name))
+
+    defines = "".join(f"#define {name} {value}\n" for name, value in constants.items())
+    return defines + "".join(INCLUDE.sub(included, text_of(name)) for name in files)
+
+
+@cache
+def text_of(name: str) -> str:
+    """Return one file of the sources."""
+    return (KERNELS / name).read_text(encoding="utf-8").replace("#pragma once\n", "")
+
+
+_held: list[int] = []
+"""Locked files of this process; the system lifts locks when it ends, however it does."""
+
+
+def take_device(names: Sequence[str], folder: Path | None = None) -> int:
+    """Return the place of the first device that nobody holds, and hold it from now on.
+
+    So workers of a sweep on one machine each take their own, whoever started them. Where all are
+    held, processes share them by their numbers. `names` are the same for all processes, whichever
+    devices they see.
+    """
+    folder = folder or Path(tempfile.gettempdir()) / f"coopbandits-{os.getuid()}" / "devices"
+    folder.mkdir(parents=True, exist_ok=True)
+    for place, name in enumerate(names):
+        file = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            continue
+        _held.append(file)
+        return place
+    return os.getpid() % len(names)

@@ -15,9 +15,7 @@ from cuda.core import Device, Event, LaunchConfig, ObjectCode, Program, ProgramO
 from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
-from coopbandits.sim.gpu.backend import Launch, cached
-from coopbandits.sim.gpu.devices import take_device
-from coopbandits.sim.gpu.source import text_of
+from coopbandits.sim.gpu.backend import Launch, cached, take_device, text_of
 
 LEAST_CAPABILITY = (8, 0)
 
@@ -69,19 +67,16 @@ class CudaDevice:
         self.most_shared: int = self.device.properties.max_shared_memory_per_block_optin
 
     def free_bytes(self) -> int:
-        """Return how much memory can be taken."""
         self.wait()
         free, _ = _checked(driver.cuMemGetInfo())
         return int(free)
 
     def zeros(self, shape: tuple[int, ...], kind: Any = np.float64) -> Array:
-        """Return an array of zeros."""
         made = Array(self, shape, kind)
         self.clear(made, 0, made.nbytes)
         return made
 
     def upload(self, values: NDArray[Any]) -> Array:
-        """Return a copy of an array."""
         values = np.ascontiguousarray(values)
         made = Array(self, values.shape, values.dtype)
         if made.nbytes:
@@ -91,12 +86,10 @@ class CudaDevice:
         return made
 
     def download(self, memory: Array) -> NDArray[Any]:
-        """Return the content."""
         self.wait()
         return self._copied(memory, 0, np.empty(memory.shape, memory.kind))
 
     def mark(self) -> Event:
-        """Return an event."""
         return self.stream.record()
 
     def collect(self, memory: Array, first: int, end: int, mark: Event) -> NDArray[Any]:
@@ -125,19 +118,16 @@ class CudaDevice:
         return np.ctypeslib.as_array((ctypes.c_uint8 * PINNED).from_address(at))
 
     def touch(self, values: NDArray[Any]) -> None:
-        """Have the system hand out the memory of an array, while kernels are under way."""
         if values.nbytes > LARGE:
             parts = np.array_split(values.reshape(-1), TOUCHING)
             with ThreadPoolExecutor(TOUCHING) as pool:
                 list(pool.map(lambda part: part.fill(0), parts))
 
     def clear(self, memory: Array, first: int, size: int) -> None:
-        """Set some bytes to zero."""
         if size:
             _checked(driver.cuMemsetD8Async(memory.address + first, 0, size, self._stream))
 
     def wait(self) -> None:
-        """Return when all that was started has ended."""
         self.stream.sync()
 
     def copy_rate(self, size: int = 1 << 32) -> float:
@@ -185,7 +175,6 @@ class Kernels:
         self.kernels: dict[str, Any] = {}
 
     def launch(self, name: str, size: Launch, *given: Any) -> None:
-        """Start a kernel."""
         config = LaunchConfig(
             grid=(size.wide, size.high), block=size.threads, shmem_size=size.shared
         )

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coopbandits.core.errors import InputError
-from coopbandits.sim.cost import physical_memory
-from coopbandits.sim.gpu.backend import Launch, cached
-from coopbandits.sim.gpu.source import text_of
+from coopbandits.sim.engine import physical_memory
+from coopbandits.sim.gpu.backend import Launch, cached, text_of
 
 OPTIONS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w")
 """No contraction: sums round as in Python. Compiling takes most of a test, and with `-O2` more."""
@@ -51,22 +50,18 @@ class Emulated:
         return int(min(physical_memory(), 1e12) / 2)
 
     def zeros(self, shape: tuple[int, ...], kind: Any = np.float64) -> Array:
-        """Return an array of zeros."""
         return Array(np.zeros(shape, kind))
 
     def upload(self, values: NDArray[Any]) -> Array:
-        """Return a copy of an array."""
         return Array(np.array(values, order="C"))
 
     def download(self, memory: Array) -> NDArray[Any]:
-        """Return a copy of the content."""
         return memory.values.copy()
 
     def mark(self) -> None:
         """Return nothing: nothing is ever under way."""
 
     def collect(self, memory: Array, first: int, end: int, mark: None) -> NDArray[Any]:
-        """Return some rows."""
         del mark
         return memory.values[first:end]
 
@@ -74,7 +69,6 @@ class Emulated:
         """Return: nothing is ever under way."""
 
     def clear(self, memory: Array, first: int, size: int) -> None:
-        """Set some bytes to zero."""
         memory.values.reshape(-1).view(np.uint8)[first : first + size] = 0
 
     def wait(self) -> None:
@@ -103,7 +97,6 @@ class Built:
         self.kernels = ctypes.CDLL(str(path))
 
     def launch(self, name: str, size: Launch, *given: Any) -> None:
-        """Play all threads of a kernel."""
         values = [_as_c(each) for each in given]
         places = (ctypes.c_void_p * len(values))(
             *(ctypes.cast(ctypes.byref(each), ctypes.c_void_p) for each in values)

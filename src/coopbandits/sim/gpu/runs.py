@@ -1,4 +1,4 @@
-"""Some runs of one task on a device: its constants, tables, ledgers, and what is recorded."""
+"""Some runs of one task on a device: constants, tables, links, spans of rounds, records."""
 
 from __future__ import annotations
 
@@ -6,22 +6,89 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
-from coopbandits.core.draws import normal_cubics
+from coopbandits.core.aggregate.forgetting import decayed_rounds
+from coopbandits.core.contract import Vector
+from coopbandits.core.draws import normal_cubics, stream_keys
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import Parts
 from coopbandits.core.spelling import is_ours
-from coopbandits.core.streams import stream_keys
+from coopbandits.network import Network
 from coopbandits.sim import cpu
 from coopbandits.sim.cpu.runs import TROUBLES, index_numbers
-from coopbandits.sim.gpu.backend import Backend, Launch, Program
-from coopbandits.sim.gpu.source import program
-from coopbandits.sim.gpu.spans import Spans, Weigh, discount_of, units_of_the_start
+from coopbandits.sim.gpu.backend import Backend, Launch, Program, program
 from coopbandits.sim.gpu.translate import index_source
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.tapes import DECISIONS, REWARDS
+
+FOREVER = 1 << 60
+
+Weigh = Callable[[float, int], Vector]
+"""From a discount and a number of rounds: what a pull of each of them adds to registers, and last
+what a pull of the round after them would."""
+
+
+def units_of_the_start(discount: float, rounds: int) -> Vector:
+    """Weigh pulls by what one of the first round counts; see `sim.cpu.runs`."""
+    return discount ** -np.arange(rounds + 1.0)
+
+
+def units_of_the_end(discount: float, rounds: int) -> Vector:
+    """Weigh pulls by what they count after the span; see `sim.cpu.staged.Stages`."""
+    return discount ** np.arange(float(rounds), -1.0, -1.0)
+
+
+def discount_of(parts: Parts) -> float:
+    """Return what is left of a pull after a round."""
+    found: float = getattr(parts.aggregation, "discount", 1.0)
+    return found
+
+
+def passed_of(parts: Parts, horizon: int) -> Vector:
+    """Return what all pulls of an agent count in each round."""
+    discount = discount_of(parts)
+    passed: Vector = discount * decayed_rounds(discount, np.arange(float(horizon)))
+    return passed
+
+
+class Spans:
+    """Spans, uploaded together."""
+
+    def __init__(
+        self,
+        task: Task,
+        spans: list[tuple[int, int]],
+        backend: Backend,
+        discount: float,
+        weigh: Weigh,
+    ) -> None:
+        firsts, rounds = (np.array(column, dtype=np.int64) for column in zip(*spans, strict=True))
+        slots = np.searchsorted(task.rounds, firsts, side="right")
+        ends = np.searchsorted(task.rounds, firsts + rounds, side="right")
+        self.firsts, self.rounds, self.slots, self.stops = firsts, rounds, slots, ends - slots
+        lists = [
+            np.append(task.rounds[slot:end] - first, FOREVER)
+            for slot, end, first in zip(slots, ends, firsts, strict=True)
+        ]
+        starts = np.cumsum([0, *(each.size for each in lists[:-1])])
+        self.listed = backend.upload(np.concatenate(lists).astype(np.int64))
+        self.ages = {}
+        for size in set(rounds.tolist()) if discount != 1.0 else ():
+            weights = weigh(discount, size)
+            self.ages[size] = backend.upload(np.stack([weights, 1.0 / weights], axis=1))
+        ages = [self.ages[size].address if self.ages else 0 for size in rounds.tolist()]
+        table = [firsts, rounds, self.listed.address + 8 * starts, slots, self.stops, ages]
+        self.table = backend.upload(np.stack(table, axis=1).astype(np.int64))
+
+    def address(self, number: int) -> int:
+        """Return where a span stands."""
+        place: int = self.table.address + 48 * number
+        return place
+
 
 FAN = 64
 """As in `fold.cu`."""
@@ -91,7 +158,6 @@ class DeviceRuns:
         self._keep_tally()
 
     def upload(self, values: Any) -> Any:
-        """Return a copy on the device of what agents compute with."""
         return self.backend.upload(values.astype(self.real, copy=False))
 
     def _keep_world(self, runs: range) -> None:
@@ -169,7 +235,7 @@ class DeviceRuns:
         return self.backend.compile(program(("fold.cu",), {}))
 
     def played(self, number: int) -> None:
-        """Have a span's recorded rounds added up, and tell of progress."""
+        """Start adding up a span's recorded rounds, and report progress."""
         stops, source, agents = int(self.spans.stops[number]), self.noted, self.num_agents
         first, turn = int(self.spans.slots[number]), 0
         while stops and source is not self.totals:
@@ -244,7 +310,6 @@ class DeviceRuns:
         list(pool.map(lambda part: np.copyto(target[part], source[part]), slices))
 
     def registers(self) -> Any:
-        """Return zeros for every arm, agent and run."""
         return self.backend.zeros((self.num_arms, self.everywhere, 2), self.real)
 
 
@@ -259,3 +324,72 @@ def run_bytes(task: Task) -> int:
     parts = task.policy.parts
     seen = 2 * real * num_arms * (rounds_kept(parts) + 1) if parts else 0
     return agents * each + 8 * task.rounds.size * num_arms + table + seen + 32
+
+
+MOST_LINKS = 17
+"""Neighbours, and the agent itself, whose values a thread fetches all at once."""
+
+
+def links_there(state: DeviceRuns, matrix: Any) -> tuple[int, tuple[Any, Any, Any]]:
+    """Return the degree of all agents and their links in P, or 0 where degrees or weights differ.
+
+    Links are neighbours (twice) and two weights where there is a degree; else where each row
+    begins, whose values it has, and their weights.
+    """
+    upload = state.backend.upload
+    if (regular := _regular_once(state.task.network, matrix)) is not None:
+        degree, near, weights = regular
+        there = upload(near)
+        return degree, (there, there, state.upload(weights))
+    return 0, rows_there(state, matrix)
+
+
+def rows_there(state: DeviceRuns, matrix: Any) -> tuple[Any, Any, Any]:
+    """Return P's rows on the device: where each begins, whose values, and their weights."""
+    upload = state.backend.upload
+    indptr = matrix.indptr.astype(np.int32, copy=False)
+    indices = matrix.indices.astype(np.int32, copy=False)
+    return upload(indptr), upload(indices), state.upload(matrix.data)
+
+
+def links_of_each(matrix: Any) -> int:
+    """Return how many entries every row of P has, or 0 where they differ or are many."""
+    sizes = np.diff(matrix.indptr)
+    most = int(sizes.max())
+    return most if most <= MOST_LINKS and (sizes == most).all() else 0
+
+
+_regular: WeakKeyDictionary[Network, Any] = WeakKeyDictionary()
+"""What `regular_links` has found: with a million agents that takes a tenth of a second."""
+
+
+def _regular_once(network: Network, matrix: Any) -> Any:
+    if matrix is not network.matrix:
+        return regular_links(matrix)
+    if network not in _regular:
+        _regular[network] = regular_links(matrix)
+    return _regular[network]
+
+
+def regular_links(
+    matrix: Any,
+) -> tuple[int, NDArray[np.int32], NDArray[np.float64]] | None:
+    """Return degree, neighbours and two weights of a P that has the same for all agents, or None.
+
+    The weights are that of the own value and that of a link; no other need be read then.
+    """
+    agents = matrix.shape[0]
+    degree = links_of_each(matrix) - 1
+    if degree < 1:
+        return None
+    rows = np.arange(agents, dtype=matrix.indices.dtype)[:, np.newaxis]
+    is_own = (matrix.indices.reshape(agents, -1) == rows).reshape(-1)
+    if np.count_nonzero(is_own) != agents:
+        return None
+    own, others = matrix.data[is_own], np.logical_not(is_own, out=is_own)
+    theirs = matrix.data[np.argmax(others)]
+    alike = np.count_nonzero(matrix.data == theirs) - (agents if own[0] == theirs else 0)
+    if (own != own[0]).any() or alike != agents * degree:
+        return None
+    near = np.compress(others, matrix.indices).astype(np.int32, copy=False)
+    return degree, near, np.array([own[0], theirs])

@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu.ageing import most_rounds
 from coopbandits.sim.cpu.pulls import Reading
-from coopbandits.sim.cpu.runs import explorations_of
-from coopbandits.sim.cpu.stage_mixing import StageOperator
-from coopbandits.sim.cpu.staged import Stages
+from coopbandits.sim.cpu.runs import explorations_of, most_rounds
+from coopbandits.sim.cpu.staged import StageOperator, Stages
 from coopbandits.sim.gpu.backend import Backend, Launch
-from coopbandits.sim.gpu.links import links_there
-from coopbandits.sim.gpu.runs import DeviceRuns
-from coopbandits.sim.gpu.spans import discount_of, passed_of, units_of_the_end
+from coopbandits.sim.gpu.runs import (
+    DeviceRuns,
+    discount_of,
+    links_there,
+    passed_of,
+    units_of_the_end,
+)
 from coopbandits.sim.record import Record, Task, Tick
 
 RESIDENT = {8: 384, 4: 640}
@@ -58,7 +60,6 @@ def play_local(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backe
 
 
 def play_staged(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
-    """Play some runs on staged mixing."""
     return DeviceStages(parts, task, runs, tick, backend).play()
 
 
@@ -90,7 +91,7 @@ class Player:
         self.live = self.new_live()
 
     def new_live(self) -> Any:
-        """Return flags for arms that somebody pulled, by groups of 32 runs."""
+        """Return flags for arms that some agent pulled, by groups of 32 runs."""
         return self.state.backend.zeros(self.live_shape, np.int32)
 
     def play(self, number: int, read: Any, fresh: Any, factor: float, reading: Reading) -> None:
@@ -144,7 +145,6 @@ class DeviceStages:
         return [(0, initial), *((first, min(stage, horizon - first)) for first in starts)]
 
     def play(self) -> Record:
-        """Play all rounds."""
         state, player = self.state, self.player
         last = len(state.spans.rounds) - 1
         at_once = self.reading._replace(own_pulls=True)
@@ -236,7 +236,6 @@ class Mixer:
         return mixed
 
     def scale(self, values: Any, factor: float) -> None:
-        """Multiply all values."""
         size = self.state.num_arms * self.state.everywhere
         self.kernels.launch("scale", Launch(-(-size // 128), 1, 128), values, size, factor)
 

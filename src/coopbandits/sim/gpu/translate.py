@@ -158,7 +158,6 @@ class _Function:
         self.branches = any(isinstance(each, choices) for each in ast.walk(node))
 
     def text(self) -> str:
-        """Return the function."""
         templates, given = [], []
         for argument in self.node.args.args:
             kind = TYPES.get(ast.unparse(argument.annotation) if argument.annotation else "")
@@ -330,7 +329,6 @@ class _Function:
         return "long long" if type(found) is int else "real"
 
     def _(self, node: ast.expr) -> str:
-        """Return an expression."""
         found = self._global(node)
         if isinstance(found, int | float):
             return _literal(found)

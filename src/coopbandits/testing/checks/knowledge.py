@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from coopbandits.sim.knowledge import LOCAL, SOURCES
+from coopbandits.sim.setup import LOCAL, SOURCES
 from coopbandits.testing.checks import PolicyCheckError, finding
 from coopbandits.testing.world import Round, same_messages
 

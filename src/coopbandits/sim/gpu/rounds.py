@@ -1,15 +1,27 @@
-"""Running consensus: whole runs in shared memory, or round by round on larger graphs."""
+"""Kernels that play round by round: running consensus and central totals.
+
+Consensus plays whole runs in shared memory, or single rounds on larger graphs. For central totals
+every run has a block of the device, and every agent a thread.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from coopbandits.core.policy import Parts
-from coopbandits.sim.cpu.ageing import most_rounds
+from coopbandits.sim.cpu.runs import most_rounds
 from coopbandits.sim.gpu.backend import Backend, Launch
-from coopbandits.sim.gpu.links import links_of_each, links_there, rows_there
-from coopbandits.sim.gpu.runs import DeviceRuns, lines_of, real_of
-from coopbandits.sim.gpu.spans import discount_of, passed_of
+from coopbandits.sim.gpu.runs import (
+    DeviceRuns,
+    discount_of,
+    lines_of,
+    links_of_each,
+    links_there,
+    passed_of,
+    real_of,
+    rounds_kept,
+    rows_there,
+)
 from coopbandits.sim.record import Record, Task, Tick
 
 MOST_STOPS = 16
@@ -29,7 +41,6 @@ RESIDENT = {8: 512, 4: 1024}
 
 
 def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
-    """Play some runs of any index on a running consensus."""
     agents = task.network.num_agents
     arms, size_of_real = task.problem.num_arms, real_of(task).itemsize
     shared = agents * (2 * size_of_real * arms + 8 * lines_of(task))
@@ -94,5 +105,33 @@ def spans_of(parts: Parts, task: Task) -> list[tuple[int, int]]:
 
 
 def _rounds(task: Task) -> list[tuple[int, int]]:
-    """Return single rounds."""
     return [(first, 1) for first in range(task.horizon)]
+
+
+def central_obstacle(parts: Parts, task: Task) -> str | None:
+    """Return what there is no kernel for, or None."""
+    if rounds_kept(parts) == 0:
+        return " for totals that are read after every pull"
+    if task.network.num_agents > MOST_THREADS:
+        return f" for central totals of more than {MOST_THREADS} agents"
+    return None
+
+
+def play_central(parts: Parts, task: Task, runs: range, tick: Tick, backend: Backend) -> Record:
+    """Play some runs of any index on totals of the last round, or of some before."""
+    state = DeviceRuns(parts, task, runs, tick, backend, lambda: spans_of(parts, task))
+    agents, arms, size_of_real = state.num_agents, state.num_arms, state.real.itemsize
+    threads, kept = -(-agents // 32) * 32, rounds_kept(parts)
+    shared = 4 * size_of_real * arms + agents * (8 * state.lines + size_of_real + 4)
+    resident = max(1, RESIDENT[size_of_real] // threads)
+    constants = state.constants(THREADS=threads, RESIDENT=resident, KEPT=kept)
+    kernels = state.compiled(("central.cu",), constants)
+    history = backend.zeros((len(runs), kept, arms, 2), state.real)
+    sums = backend.zeros((len(runs), arms, 2), state.real)
+    for number in range(len(state.spans.rounds)):
+        kernels.launch(
+            "central", Launch(len(runs), 1, threads, shared), state.world, state.tally,
+            state.spans.address(number), history, sums, state.numbers_there,
+        )  # fmt: skip
+        state.played(number)
+    return state.finish()
