@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import coopbandits as cb
-from coopbandits.dashboard.server import StoredSite
 from coopbandits.dashboard.serving import serve
-from coopbandits.dashboard.stored import StoredRun
+from coopbandits.dashboard.stored import StoredRun, StoredSite
 from coopbandits.page import assets
 
 

@@ -7,12 +7,16 @@ from typing import Any, Self
 
 import pytest
 
-from coopbandits.demo import application
-from coopbandits.demo.application import DEFAULT, AdvisedApplication, BlindApplication
-from coopbandits.demo.files import Supply
-from coopbandits.demo.options import OPTIONS
+from coopbandits.demo import applications
+from coopbandits.demo.applications import (
+    DEFAULT,
+    OPTIONS,
+    AdvisedApplication,
+    BlindApplication,
+    Supply,
+)
 from coopbandits.fleet.client import UnreachableError
-from coopbandits.fleet.local.players import Ending
+from coopbandits.fleet.local.applications import Ending
 from coopbandits.fleet.service import Choice, Receipt
 
 SUPPLY = Supply([b"some text, " * 100], [b"a backup, " * 100])
@@ -62,7 +66,7 @@ def work(made: Any, files: int) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "PERIOD", 0.001)
+    monkeypatch.setattr(applications, "PERIOD", 0.001)
 
 
 def advised(agent: Agent) -> AdvisedApplication:
@@ -88,7 +92,7 @@ def test_what_is_owed_in_the_end_is_still_handed_in() -> None:
 
 
 def test_it_does_not_try_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "FINISH_SECONDS", 0.02)
+    monkeypatch.setattr(applications, "FINISH_SECONDS", 0.02)
     agent = Agent(["t1"], [False] * 10_000)
     work(advised(agent), 1)
     assert agent.told == []

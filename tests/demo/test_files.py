@@ -12,8 +12,18 @@ from pathlib import Path
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.demo.files import NIGHT_BYTES, NIGHTS, TEXT_BYTES, backups, make_supply, texts
-from coopbandits.demo.options import BYTES_PER_SECOND, OPTIONS, Measurement, measure
+from coopbandits.demo.applications import (
+    BYTES_PER_SECOND,
+    NIGHT_BYTES,
+    NIGHTS,
+    OPTIONS,
+    TEXT_BYTES,
+    Measurement,
+    backups,
+    make_supply,
+    measure,
+    texts,
+)
 
 
 def test_texts_are_modules() -> None:

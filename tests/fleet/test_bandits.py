@@ -385,10 +385,10 @@ def test_a_page_shows_one_bandit_and_names_all() -> None:
         ["a", "b", "c"],
     )
     feed = Feed("agent", fleet.now)
-    feed.tell(first, fleet.now)
+    feed.update(first, fleet.now)
     feed.step(fleet.now)
     fleet.take(0, both(arms=["red", "green", "blue"]))
-    feed.tell(fleet.of(0).state(), fleet.now + 1)
+    feed.update(fleet.of(0).state(), fleet.now + 1)
     feed.step(fleet.now + 1)
     assert feed.scene.arms == ("red", "green", "blue")
     assert feed.scene.bandits == ("button", "banner")

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from coopbandits.core import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.declare import open_bandits
+from coopbandits.fleet.process.assemble import open_bandits
 from coopbandits.fleet.storage import records
 from coopbandits.fleet.storage.disk import Disk, FileDisk
-from coopbandits.fleet.storage.events import KINDS as EVENTS
+from coopbandits.fleet.storage.records import KINDS as EVENTS
 from coopbandits.fleet.storage.replica import Replica
 
 from ..fleet.bandits import only

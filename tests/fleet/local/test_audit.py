@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from coopbandits.fleet.local.audit import Verdict, add_up, judge
-from coopbandits.fleet.local.players import Reward
-from coopbandits.fleet.local.summary import conservation
+from coopbandits.fleet.local.applications import Reward, Verdict, add_up, judge
+from coopbandits.fleet.local.run import conservation
 from coopbandits.fleet.service import ArmEstimate
 
 REWARDS = [Reward("1", 0, 1.0, False), Reward("2", 0, 0.5, True), Reward("3", 1, 0.25, False)]
@@ -70,7 +69,7 @@ def test_shares_of_the_last_common_round_add_up() -> None:
     del other["10"]
     apart = verdict("dducb", both(), well(a00=one, a01=other))
     assert not apart.holds
-    assert conservation(apart) == "not shown: there is no round that all agents have just ended"
+    assert conservation(apart) == "not shown: no recent round was completed by all agents"
 
 
 def test_who_does_not_answer_is_named() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.local.layout import Place
-from coopbandits.fleet.local.trouble import Cuts
+from coopbandits.fleet.local.agents import Place
+from coopbandits.fleet.local.faults import Cuts
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -47,7 +47,7 @@ async def through_a_cut() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await reader.read(100)
-        cuts.mend()
+        cuts.restore()
         assert await reader.readexactly(9) == b"under way"
         assert await ask(relay, b"again") == b"again"
         assert cuts.count == 2

@@ -9,9 +9,8 @@ import pytest
 
 from coopbandits import BernoulliBandit, GaussianBandit, Problem
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.local.layout import Place
-from coopbandits.fleet.local.members import FleetError
-from coopbandits.fleet.local.players import Ending, Player, Tape
+from coopbandits.fleet.local.agents import FleetError, Place
+from coopbandits.fleet.local.applications import Ending, Player, Tape
 from coopbandits.fleet.service import Choice, Receipt
 from coopbandits.sim.tapes import REWARDS, agent_keys, tape_words, variates
 
@@ -80,4 +79,4 @@ def test_a_refusal_is_no_success(tmp_path: Path) -> None:
         player = make_player(tmp_path, server.address)
         with pytest.raises(ExceptionGroup) as caught:
             asyncio.run(play_some(player, 1))
-    assert caught.group_contains(FleetError, match="agent a00 refused its application: ")
+    assert caught.group_contains(FleetError, match="agent a00 rejected a call of its application: ")

@@ -20,14 +20,11 @@ import pytest
 
 from coopbandits import InputError
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local import members
-from coopbandits.fleet.local.audit import Verdict
-from coopbandits.fleet.local.layout import BANDIT
-from coopbandits.fleet.local.members import FleetError
-from coopbandits.fleet.local.players import Ending
-from coopbandits.fleet.local.playing import perform, play, settle
+from coopbandits.fleet.local import agents
+from coopbandits.fleet.local.agents import BANDIT, FleetError
+from coopbandits.fleet.local.applications import Ending, Verdict
+from coopbandits.fleet.local.run import LocalFleet, opened, perform, play, settle
 from coopbandits.fleet.local.settings import Settings, make_settings
-from coopbandits.fleet.local.stage import Stage, opened
 
 from .processes import agents_in
 
@@ -54,7 +51,7 @@ def require_counted_once(found: Verdict, folder: Path) -> None:
     assert found.holds
 
 
-async def kill_some(stage: Stage, ending: Ending, most: int) -> None:
+async def kill_some(stage: LocalFleet, ending: Ending, most: int) -> None:
     """Kill agents in turn while all applications go on, and start them again."""
     try:
         for member in stage.members.all[:most]:
@@ -235,7 +232,7 @@ def test_an_agent_that_does_not_start_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = [sys.executable, "-S", "-c", "print('no room'); raise SystemExit(3)"]
-    monkeypatch.setattr(members, "COMMAND", program)
+    monkeypatch.setattr(agents, "COMMAND", program)
     settings = make_settings("path:2", "0.6,0.5", seconds=1.0)
     sentence = r"a0[01] .* 3\b.*no room"
     with pytest.raises(FleetError, match=sentence):

@@ -12,34 +12,30 @@ import pytest
 from rich.console import Console
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.local import summary
-from coopbandits.fleet.local.audit import Verdict
-from coopbandits.fleet.local.layout import Place, names
-from coopbandits.fleet.local.members import Members
-from coopbandits.fleet.local.players import Player, Reward, Tape
-from coopbandits.fleet.local.screen import LINE_SECONDS, Screen
+from coopbandits.fleet.local.agents import Members, Place, names
+from coopbandits.fleet.local.applications import Player, Reward, Tape, Verdict
+from coopbandits.fleet.local.faults import Cuts
+from coopbandits.fleet.local.run import LINE_SECONDS, LocalFleet, Screen, summary_data, summary_text
 from coopbandits.fleet.local.settings import make_settings
-from coopbandits.fleet.local.stage import Stage
-from coopbandits.fleet.local.trouble import Cuts
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
+def stage(tmp_path: Path) -> LocalFleet:
     """Return a stage on which nothing runs, as if two of three agents had been played."""
     settings = make_settings("path:3", "0.6,0.5", kill_every=1.0, pause=1.0, partition=1.0)
     places = [Place(name, tmp_path, Address("127.0.0.1", 0), "unix:none") for name in names(3)]
     players = [Player(place, Tape(settings.problem, 0, 0), 1.0) for place in places]
     for player, arm in [(0, 0), (0, 0), (0, 1), (1, 1)]:
-        players[player]._note(Reward("1", arm, 0.5, arm == 1))
+        players[player].record(Reward("1", arm, 0.5, arm == 1))
     members = Members(places)
     members.all[0].state, members.all[1].state = "up", "paused"
     members.all[1].pauses, members.all[0].kills = 1, 12
     members.all[0].readiness = [0.5, 0.75, 1.25]
     health = {"round": 1234, "links": {"a01": "up", "a02": "down: gone"}, "open_tickets": 7}
-    return Stage(settings, members, players, Cuts([]), {"a00": health})
+    return LocalFleet(settings, members, players, Cuts([]), {"a00": health})
 
 
-def shown(stage: Stage, *, terminal: bool) -> str:
+def shown(stage: LocalFleet, *, terminal: bool) -> str:
     """Return what a screen writes when it is looked at once."""
     console = Console(width=80, height=24, force_terminal=terminal, file=io.StringIO())
     with Screen(console, stage) as screen:
@@ -48,7 +44,7 @@ def shown(stage: Stage, *, terminal: bool) -> str:
     return console.file.getvalue()
 
 
-def test_table_on_a_terminal(stage: Stage) -> None:
+def test_table_on_a_terminal(stage: LocalFleet) -> None:
     stage.began -= 3.0
     text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown(stage, terminal=True))
     lines = [line for line in re.split(r"[\r\n]+", text) if line]
@@ -71,7 +67,7 @@ def test_table_on_a_terminal(stage: Stage) -> None:
     assert rows[3] == ["a02", "dead", "–", "–", "0", "0%", "–"]
 
 
-def test_lines_without_a_terminal(stage: Stage) -> None:
+def test_lines_without_a_terminal(stage: LocalFleet) -> None:
     assert shown(stage, terminal=False) == ""
     stage.began -= LINE_SECONDS
     (line,) = shown(stage, terminal=False).splitlines()
@@ -81,10 +77,10 @@ def test_lines_without_a_terminal(stage: Stage) -> None:
     assert line.endswith("waiting until all agents know all")
 
 
-def test_summary(stage: Stage) -> None:
+def test_summary(stage: LocalFleet) -> None:
     account = np.array([1.0, 1.0, 2.0, 2.0])
     verdict = Verdict(account, account, {"a00": account}, account, "", 2, 3)
-    text = summary.as_text(stage, verdict, 20.0)
+    text = summary_text(stage, verdict, 20.0)
     assert all(len(line) <= 80 for line in text.splitlines())
     assert text.startswith("path:3, flood-ts, 20.0 s, seed 0\n")
     for line in (
@@ -96,6 +92,6 @@ def test_summary(stage: Stage) -> None:
         "longest restart    1.25 s until ready",
     ):
         assert line in text
-    plain = summary.as_json(stage, verdict, 20.0)
+    plain = summary_data(stage, verdict, 20.0)
     assert json.loads(json.dumps(plain)) == plain
     assert plain["agents"]["a00"]["kills"] == 12

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from coopbandits.fleet.local.trouble import Dice
+from coopbandits.fleet.local.faults import Dice
 
 
 def test_dice_fall_by_the_seed() -> None:

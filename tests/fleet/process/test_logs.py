@@ -9,7 +9,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from coopbandits.fleet.process.logs import JsonLines
+from coopbandits.fleet.process.main import JsonLines
 
 ROOT = Path(__file__).parents[3]
 PAGE, FLEET = ROOT / "docs" / "fleet" / "operate.md", ROOT / "src" / "coopbandits" / "fleet"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from coopbandits.fleet.process.notify import ServiceManager
+from coopbandits.fleet.process.main import ServiceManager
 
 from .agents import PATIENCE, lonely
 
@@ -63,7 +63,7 @@ def test_an_event_loop_that_hangs_gives_no_sign_of_life(manager: socket.socket) 
     told = ServiceManager({"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "20000"})
 
     async def scenario() -> None:
-        telling = asyncio.create_task(told.keep_telling())
+        telling = asyncio.create_task(told.keep_alive())
         await asyncio.sleep(0.1)
         assert manager.recv(100) == b"WATCHDOG=1"
         manager.setblocking(False)
@@ -83,12 +83,12 @@ def test_an_abstract_socket_and_nobody_who_listens(caplog: pytest.LogCaptureFixt
     told = ServiceManager({"NOTIFY_SOCKET": f"@{name}"})
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind(f"\0{name}")
-        told.tell("READY=1")
+        told.notify("READY=1")
         assert sock.recv(100) == b"READY=1"
-    told.tell("STOPPING=1")
+    told.notify("STOPPING=1")
     assert "STOPPING=1" in caplog.text
     caplog.clear()
-    ServiceManager({}).tell("READY=1")
+    ServiceManager({}).notify("READY=1")
     assert caplog.text == ""
 
 

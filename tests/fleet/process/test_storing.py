@@ -22,8 +22,7 @@ from coopbandits.fleet.api.site import Request
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import Receipt, UnavailableError, UnknownTicketError
-from coopbandits.fleet.storage.disk import FileDisk
-from coopbandits.fleet.storage.filesystem import OperatingSystem
+from coopbandits.fleet.storage.disk import FileDisk, OperatingSystem
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport.memory import MemoryNetwork
 

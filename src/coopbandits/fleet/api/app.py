@@ -250,7 +250,7 @@ class Api(PageSite):
         watched, now = self._feeds[name], time.monotonic()
         if now - watched.asked >= apart:
             watched.asked = now
-            watched.feed.tell(self._shown(name).state(), time.time())
+            watched.feed.update(self._shown(name).state(), time.time())
             watched.feed.step(time.time())
 
     def beat(self) -> None:

@@ -41,8 +41,8 @@ from coopbandits.fleet.config.files import (
 from coopbandits.fleet.config.read import load
 from coopbandits.fleet.identity.revoked import read_ids
 from coopbandits.fleet.identity.tls import Credentials, peer_name, reason_of
-from coopbandits.fleet.process.backup import opened, read, told
-from coopbandits.fleet.process.descriptors import descriptors_needed
+from coopbandits.fleet.process.backup import opened, read, summary
+from coopbandits.fleet.process.main import descriptors_needed
 from coopbandits.fleet.transport.sockets import listen, resolve
 
 DAY = 86400.0
@@ -216,7 +216,7 @@ def disk(config: NodeConfig, now: float) -> Iterator[Finding]:
         return
     try:
         bandits = opened(config, read(file), now)
-        yield Finding("journal", f"{size} bytes: {told(config, bandits)}")
+        yield Finding("journal", f"{size} bytes: {summary(config, bandits)}")
     except InputError as error:
         yield _broken("journal", str(error))
 

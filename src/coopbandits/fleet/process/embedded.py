@@ -12,9 +12,8 @@ from typing import Any, Self, TypeVar
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
-from coopbandits.fleet.process.declare import Declarations
-from coopbandits.fleet.process.main import make_runtime
-from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.process.declarations import Declarations
+from coopbandits.fleet.process.runtime import Runtime, make_runtime
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,

@@ -36,9 +36,8 @@ from coopbandits.fleet.protocol.ruled import Ruled
 from coopbandits.fleet.protocol.sessions import Links, Sessions, Terms
 from coopbandits.fleet.protocol.settings import NodeSettings
 from coopbandits.fleet.sparing import SparingLog
-from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.storage.replica import Bandits, Replica
 from coopbandits.fleet.transport.actions import (
     Action,
     Arrival,

@@ -35,9 +35,8 @@ from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.ruled import Ruled
 from coopbandits.fleet.protocol.sessions import Terms
 from coopbandits.fleet.protocol.settings import NodeSettings
-from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.storage.replica import Bandits, Replica
 from coopbandits.fleet.transport.actions import SendBytes
 
 BEAT_SECONDS = 1.0

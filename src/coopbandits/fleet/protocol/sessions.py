@@ -52,10 +52,9 @@ from coopbandits.fleet.protocol.frames import (
 )
 from coopbandits.fleet.protocol.gossip import Gossip, RobustGossip, SynchronousGossip, Wire
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.storage.bandits import Bandits
-from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.purging import PURGED
-from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.storage.records import Declared
+from coopbandits.fleet.storage.replica import Bandits, Replica
 
 RETRY_SECONDS = 1.0
 """Between two looks at a journal that cannot be written."""

@@ -223,7 +223,7 @@ class ServedBandit:
 
     def _outlook(self, context: Context, totals: Estimate) -> tuple[list[float], list[Interval]]:
         """Return the same for requests like this, as the model expects."""
-        found, deviations = self.replica.seeing.outlook(self.encoder.columns(context))
+        found, deviations = self.replica.context_agent.outlook(self.encoder.columns(context))
         means, halves = found[self.menu.places].tolist(), deviations[self.menu.places].tolist()
         if self.scale.bounded:  # a line leaves the range of rewards somewhere, and they never do
             means = [min(max(mean, 0.0), 1.0) for mean in means]
