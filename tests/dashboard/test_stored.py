@@ -164,7 +164,8 @@ def test_a_simulation_becomes_a_scene_and_tracks(kept: Result, tmp_path: Path) -
         assert (away.sum(axis=1)[gone] == 3).all()
         assert not away[run.rounds > 45].any()
         stages = [(m["round"], m["text"]) for m in track["marks"] if m["kind"] == "stage"]
-        read = "the first stage of mixing, of 7 rounds, ends: agents now use what all had pulled before"
+        read = "the first stage of mixing, of 7 rounds, ends: "
+        read += "agents now use what all had pulled before"
         assert (track["stages"], stages) == (([10, 7], [(10, read)]) if panel == 0 else ([], []))
         told = [(m["round"], m["text"]) for m in track["marks"] if m["kind"] == "fault"]
         assert told == [(20, "crash=0.5@20..40 begins"), (40, "crash=0.5@20..40 ends")]

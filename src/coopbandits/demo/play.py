@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coopbandits.core.errors import InputError
 from coopbandits.demo.applications import (
@@ -115,7 +115,7 @@ async def _play(folder: Path, seconds: float, say: Print, beside: Beside | None)
             "rounds_per_second": ROUNDS_PER_SECOND,
         }
         bandit = {"arms": list(OPTIONS), "policy": POLICY, "reward_range": [0.0, 1.0]}
-        shared = {"cluster": cluster, "bandits": {"compression": bandit}}
+        shared: dict[str, dict[str, Any]] = {"cluster": cluster, "bandits": {"compression": bandit}}
         write_tables(places, network, shared, {})
         read_config(places[0].config, now=time.time())  # one error here instead of one per agent
         async with Members(places) as members, running(beside, members):
