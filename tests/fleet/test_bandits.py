@@ -331,12 +331,12 @@ def test_declarations_that_contradict_what_was_learned_change_nothing() -> None:
         fleet.take(0, wrong)
     first, second = str(caught.value).splitlines()
     assert re.search(r"\[bandits.button\] reward_range.*\[0\.0, 5\.0\].*\[0\.0, 1\.0\]", first)
-    advised = int(second.partition("state number = ")[2].partition(",")[0])
+    advised = int(second.partition("set number = ")[2].partition(",")[0])
     fleet.take(0, both() | {"banner": bandit("banner", BANNER | {"number": advised})})
     fleet.play(0, "button", 1.0)
     fleet.crash(0)
     fleet.declared[0] = wrong
-    with pytest.raises(InputError, match="what was learned"):
+    with pytest.raises(InputError, match=r"reward_range.*\[0\.0, 5\.0\].*\[0\.0, 1\.0\]"):
         fleet.restart(0)
 
 
