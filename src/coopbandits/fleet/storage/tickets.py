@@ -134,13 +134,13 @@ class Tickets:
             known = self.settled[number]
             if known.reward != reward:
                 raise OtherRewardError(
-                    f"this ticket already has the reward {known.reward!r}, got {reward!r}; a ticket "
-                    "counts one reward"
+                    f"this ticket already has the reward {known.reward!r}, got {reward!r}; a "
+                    "ticket counts one reward"
                 )
             return known
         if 0 < number < self.next_number:
             raise ExpiredTicketError(
-                "this ticket has expired, or its reward came long ago; the reward is not counted"
+                "this ticket has expired, or its reward came long ago; this one is not counted"
             )
         raise UnknownTicketError("this agent has issued no such ticket; choose first")
 
