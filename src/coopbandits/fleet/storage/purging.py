@@ -14,9 +14,9 @@ others have pulled by purging it in their name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -38,10 +38,10 @@ _decode = msgspec.msgpack.Decoder(Columns).decode
 IDS = range(1 << 64)
 
 
-def read_columns(told: bytes) -> Columns | None:
+def read_columns(data: bytes) -> Columns | None:
     """Return the columns of a remainder; None if a neighbour sent something else."""
     try:
-        found = _decode(told)
+        found = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return found if all(arm in IDS for arm in found) else None
@@ -92,22 +92,26 @@ def remainder(
     if not before and PURGED in pulled:  # as the author signed it
         found[PURGED] = pulled[PURGED]
     elif before:
-        told = read_columns(before)
-        if told is None:
+        known = read_columns(before)
+        if known is None:
             return before  # which proves nothing
-        found |= told
+        found |= known
     return _encoded(found)
 
 
 def proofs_without(
-    gone: Collection[int], agent: Any, arms: Sequence[int], proofs: Mapping[int, bytes]
+    gone: Collection[int],
+    registers: Registers,
+    entry: Callable[[float], Vector | None],
+    arms: Sequence[int],
+    proofs: Mapping[int, bytes],
 ) -> dict[int, bytes]:
     """Return proofs of an agent's entries that stay valid once arms are purged from them."""
     found = dict(proofs)
     for number, proof in proofs.items():
-        row = agent.machine.entry(number)
+        row = entry(number)
         if row is not None:
-            left = remainder(agent.machine.registers, arms, gone, row, proof[PROOF:])
+            left = remainder(registers, arms, gone, row, proof[PROOF:])
             found[number] = proof[:PROOF] + left
     return found
 
@@ -117,16 +121,16 @@ def _encoded(columns: Columns) -> bytes:
 
 
 def take_back(
-    registers: Registers, arms: Sequence[int], row: Vector, told: bytes
+    registers: Registers, arms: Sequence[int], row: Vector, rest: bytes
 ) -> tuple[Vector, bytes]:
     """Return an entry with all arms that are known here, and the rest of its remainder."""
-    left = read_columns(told) or {}
+    left = read_columns(rest) or {}
     known = left.keys() & set(arms) - {PURGED}
     found = row.copy()
     columns = registers.by_arm(found[HEADER:])
     size = columns[:, 0].nbytes
     if not known or PURGED not in arms or any(len(each) != size for each in left.values()):
-        return row, told
+        return row, rest
     for arm in known:
         columns[:, arms.index(arm)] += np.frombuffer(left.pop(arm))
     columns[:, arms.index(PURGED)] = sum(map(np.frombuffer, left.values()))
@@ -134,13 +138,13 @@ def take_back(
 
 
 def signed_columns(
-    registers: Registers, arms: Sequence[int], row: Vector, told: bytes
+    registers: Registers, arms: Sequence[int], row: Vector, rest: bytes
 ) -> Columns | None:
     """Return the registers that an author has signed, of an entry with a remainder.
 
     None if the remainder does not add up to the entry's `PURGED`, to the last pull.
     """
-    left = read_columns(told)
+    left = read_columns(rest)
     if left is None or len(left) > MOST_ARMS or not all(map(any, left.values())):
         return None  # no author has more arms, or signs arms without pulls
     try:

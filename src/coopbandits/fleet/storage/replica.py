@@ -29,6 +29,7 @@ import numpy as np
 from msgspec import structs
 
 from coopbandits.core.aggregate.aggregation import moved_pulls
+from coopbandits.core.aggregate.entries import Attributed
 from coopbandits.core.contract import (
     ContextFleetAgent,
     FleetAgent,
@@ -390,7 +391,11 @@ class Replica:
         self.purged |= arms
         gone = {at for at, arm in enumerate(self.arms) if arm in arms}
         self._close([number for number, each in self.tickets.open.items() if each.arm in gone])
-        self.proofs = proofs_without(arms, self.agent, list(self.arms), self.proofs)
+        machine = with_changing_arms(self.agent).machine
+        if isinstance(machine, Attributed):  # otherwise there are no entries, and no proofs
+            self.proofs = proofs_without(
+                arms, machine.registers, machine.entry, list(self.arms), self.proofs
+            )
         self.arms, places = fold(self.arms, arms)
         self.tickets.move(places)
         self._rearrange(places)
@@ -489,7 +494,7 @@ class Replica:
         }
         self.proofs, self.certificates = state["proofs"], state["certificates"]
         self._spoken_state = state["before"]
-        self._observed_since = [tuple(told) for told in state["since"]]
+        self._observed_since = [tuple(pull) for pull in state["since"]]
 
 
 OWN_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
