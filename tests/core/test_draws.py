@@ -13,6 +13,7 @@ from coopbandits.core.draws import (
     CELL_BITS,
     TAIL_CELLS,
     betas,
+    betas_of,
     gamma_of,
     gammas,
     mix,
@@ -283,6 +284,16 @@ def test_one_normal_is_that_of_many() -> None:
 def test_normals_of_one_key_are_those_of_its_words(size: int) -> None:
     for key in (0, 2**64 - 1, *MILLION[:200].tolist()):
         assert normals_of(key, size) == [normal_of(word_at(key, i)) for i in range(size)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 7, 20])
+def test_betas_of_one_key_are_those_of_its_gammas(size: int) -> None:
+    """Rejected trials too, which about one key in twenty has."""
+    shapes = [1.0 + 3.0 * k for k in range(size)] + [1.0 + 0.1 * k for k in range(size)]
+    for key in (0, 2**64 - 1, *MILLION[:200].tolist()):
+        drawn = [gamma_of(word_at(key, k), shape) for k, shape in enumerate(shapes)]
+        pairs = zip(drawn[:size], drawn[size:], strict=True)
+        assert betas_of(key, shapes) == [a / (a + b) for a, b in pairs]
 
 
 @pytest.mark.parametrize("shape", [1.0, 1.5, 2.0, 30.0, 1e6])

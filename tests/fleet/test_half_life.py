@@ -21,7 +21,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.local.agents import Members, Place, prepared, write_configs
 from coopbandits.fleet.local.settings import make_settings
-from coopbandits.fleet.service.bandits import residual
+from coopbandits.fleet.service.metrics import residual
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.torture.world import World
 

@@ -32,7 +32,7 @@ from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
 from coopbandits.fleet.config.files import api_context
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.protocol import frames
-from coopbandits.fleet.service.catalogue import CATALOGUE
+from coopbandits.fleet.service.metrics import CATALOGUE
 from coopbandits.fleet.storage import records
 
 from .api.running import ask, running

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from coopbandits.dashboard.watch import MOST_EVENTS, MOST_TEXT, Watch
-from coopbandits.fleet.client.wire import LARGEST
+from coopbandits.fleet.client.exchange import LARGEST
 from coopbandits.page.feed import LONGEST_TEXT
 
 from .api.running import running

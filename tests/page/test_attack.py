@@ -162,4 +162,4 @@ def test_a_name_that_was_made_to_point_here_gets_nothing(browser: Browser, agent
     for path in ("ui/", "ui/main.js", "ui/state", "ui/events"):
         answer = tab.goto(f"http://{REBOUND}:{port}/{path}")
         assert answer.status == 421, path
-        assert f"not called '{REBOUND}" in answer.text()
+        assert f"host '{REBOUND}" in answer.text()

@@ -177,9 +177,10 @@ def best_arm(values: Sequence[float] | Vector, allowed: Sequence[int] | None = N
     largest = max(found)
     if math.isfinite(largest):
         largest -= 1e-9 * max(1.0, abs(largest))
-    if allowed is None:
-        return next(k for k, value in enumerate(found) if value >= largest)
-    return next(int(k) for k in sorted(allowed) if found[k] >= largest)
+    for k in range(len(found)) if allowed is None else sorted(allowed):
+        if found[k] >= largest:
+            return int(k)
+    raise AssertionError("no value reaches the largest")
 
 
 def best_arms(values: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -94,7 +94,8 @@ class CooperativeAgent(ContextAgent):
         """Return what `choose` would, and change nothing."""
         if self.scene is not None:
             return self._choose_among(word, allowed, self.scene.read_all(context))
-        self._refuse_context(context)
+        if context is not None:
+            raise self._needless_context()
         estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
@@ -128,10 +129,6 @@ class CooperativeAgent(ContextAgent):
         estimate = scene.shown(self.machine.estimate(), features)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
-    def _refuse_context(self, context: Context | None) -> None:
-        if context is not None:
-            raise self._needless_context()
-
     def _needless_context(self) -> InputError:
         return InputError(
             f"policy {self.policy} looks at no features, but a context was given; leave it out, or "
@@ -142,7 +139,8 @@ class CooperativeAgent(ContextAgent):
         """Add one reward to the own statistics."""
         arm = read_arm(arm, self.view.num_arms)
         if self.scene is None:
-            self._refuse_context(context)
+            if context is not None:
+                raise self._needless_context()
             self.machine.observe(arm, read_reward(reward))
         else:
             context = self.scene.read_one(context)

@@ -141,13 +141,9 @@ def normals_of(key: int, size: int) -> list[float]:
     them `normals` is faster.
     """
     ones, steps, mask = _lanes(size)
-    x = (key * ones + steps) & mask
-    x = ((x ^ (x >> 30)) & mask) * 0xBF58476D1CE4E5B9 & mask
-    x = ((x ^ (x >> 27)) & mask) * 0x94D049BB133111EB & mask
-    x = (x ^ (x >> 31)) & mask
-    mixed = struct.unpack(f"<{2 * size}Q", x.to_bytes(_LANE // 8 * size, "little"))[::2]
+    mixed = _mixed_lanes((key & _ALL_BITS) * ones + steps, mask)
     cubics, found = _cubic_rows(), []
-    for word in mixed:
+    for word in _words_in(mixed, size):
         constant, slope, second, third = cubics[word >> (64 - CELL_BITS)]
         y = (word >> (64 - CELL_BITS - PLACE_BITS)) & _PLACE_BITS_SET
         if slope == 0.0:  # where nothing is tabulated, and nowhere else
@@ -155,6 +151,52 @@ def normals_of(key: int, size: int) -> list[float]:
         else:
             found.append(constant + y * (slope + y * (second + y * third)))
     return found
+
+
+def betas_of(key: int, parameters: list[float]) -> list[float]:
+    """Return Beta(a_k, b_k) variates for parameters of at least 1, all a_k before all b_k.
+
+    To the bit what two calls of `gamma_of` with the first words of a key make of each pair. All
+    keys and all words of first trials are mixed as one integer, as in `normals_of`, and tried here:
+    a call per step would take three times as long.
+    """
+    size = len(parameters)
+    ones, steps, mask = _lanes(size)
+    step = 0x9E3779B97F4A7C15 * ones
+    keys = _mixed_lanes((key & _ALL_BITS) * ones + steps, mask)
+    words = _words_in(_mixed_lanes(keys + step, mask), size)
+    chances = _words_in(_mixed_lanes(keys + 2 * step, mask), size)
+    cubics, gammas = _cubic_rows(), []
+    for place, (shape, word, chance) in enumerate(zip(parameters, words, chances, strict=True)):
+        constant, slope, second, third = cubics[word >> (64 - CELL_BITS)]
+        if slope == 0.0:  # where nothing is tabulated, and nowhere else
+            x = normal_quantile(uniform_of(word))
+        else:
+            y = (word >> (64 - CELL_BITS - PLACE_BITS)) & _PLACE_BITS_SET
+            x = constant + y * (slope + y * (second + y * third))
+        d = shape - 1.0 / 3.0
+        base = 1.0 + 1.0 / math.sqrt(9.0 * d) * x
+        if base > 0.0:
+            v = base * base * base
+            bound = 0.5 * x * x + d * (1.0 - v + math.log(v))
+            if math.log(((chance >> 12) + 0.5) * 2.0**-52) < bound:
+                gammas.append(d * v)
+                continue
+        gammas.append(_gamma_from((keys >> (_LANE * place)) & _ALL_BITS, shape, 1))
+    half = size // 2
+    return [a / (a + b) for a, b in zip(gammas[:half], gammas[half:], strict=True)]
+
+
+def _mixed_lanes(x: int, mask: int) -> int:
+    """Return SplitMix64's mixing function of the word in every lane of an integer."""
+    x &= mask
+    x = ((x ^ (x >> 30)) & mask) * 0xBF58476D1CE4E5B9 & mask
+    x = ((x ^ (x >> 27)) & mask) * 0x94D049BB133111EB & mask
+    return (x ^ (x >> 31)) & mask
+
+
+def _words_in(lanes: int, size: int) -> tuple[int, ...]:
+    return struct.unpack(f"<{2 * size}Q", lanes.to_bytes(_LANE // 8 * size, "little"))[::2]
 
 
 @cache

@@ -154,7 +154,8 @@ class SourcedAgent(CooperativeAgent):
     def observe(self, arm: Any, reward: Any, context: Vector | None = None) -> None:
         """Add what the source makes of one reward."""
         arm, reward = read_arm(arm, self.view.num_arms), read_reward(reward)
-        self._refuse_context(context)
+        if context is not None:
+            raise self._needless_context()
         super().observe(arm, self.source.drawn(arm, reward, self.machine.estimate()))
 
     def reopened(self, word: int) -> None:

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.api.pages import ROOT, PageSite
 from coopbandits.fleet.api.server import Server
+from coopbandits.fleet.api.site import ROOT, Site
 
 HOST = "127.0.0.1"
 
 
-class Shown(PageSite):
+class Shown(Site):
     """The page over a source that may have background work."""
 
     async def run(self) -> None:

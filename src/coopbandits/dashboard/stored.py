@@ -27,8 +27,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.dashboard.serving import Shown
 from coopbandits.fleet.api.messages import JSON, Answer
-from coopbandits.fleet.api.pages import EVENTS, FRESH, ROOT
-from coopbandits.fleet.api.site import Endpoint, Request
+from coopbandits.fleet.api.site import EVENTS, FRESH, ROOT, Endpoint, Request
 from coopbandits.network import parse_faults
 from coopbandits.results import Result
 

@@ -23,8 +23,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.dashboard.serving import Shown, served
 from coopbandits.dashboard.targets import Doorman, Target, parse_target
 from coopbandits.fleet.api.messages import Answer
-from coopbandits.fleet.api.pages import ROOT
-from coopbandits.fleet.api.site import Endpoint, Request
+from coopbandits.fleet.api.site import ROOT, Endpoint, Request
 from coopbandits.fleet.client import UnreachableError
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.page.feed import Feed

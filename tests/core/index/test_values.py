@@ -54,9 +54,12 @@ def test_values_are_those_of_single_arms(index: Index, num_arms: int) -> None:
 
 
 @pytest.mark.parametrize("index", [NormalDraw(), CentredDraw(), BetaDraw()], ids=lambda i: i.name)
-def test_few_arms_are_drawn_one_by_one(index: Index) -> None:
-    few = min(FEW_NORMALS, FEW_BETAS) - 1
-    assert index.values(estimate_of(few, 1), 7, numbers_of(index, few)) is None
+def test_few_arms_are_drawn_to_the_bit(index: Index) -> None:
+    for few in range(1, FEW_BETAS if isinstance(index, BetaDraw) else FEW_NORMALS):
+        for seed, word in enumerate([0, 2**64 - 1, *WORDS]):
+            estimate, numbers = estimate_of(few, seed, pulls=seed), numbers_of(index, few)
+            singly, _, _ = index_values(index, numbers, estimate, word)
+            assert index.values(estimate, word, numbers).tolist() == singly
 
 
 class Upside(BetaDraw):

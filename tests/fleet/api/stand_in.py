@@ -25,7 +25,7 @@ from coopbandits.fleet.service import (
     UnknownTicketError,
     require_allowed,
 )
-from coopbandits.fleet.service.catalogue import measured
+from coopbandits.fleet.service.metrics import measured
 from coopbandits.page.state import AgentState, ArmState, NeighborState, Note
 
 
@@ -133,12 +133,12 @@ class StandIn:
     def ready(self) -> str | None:
         return self.unready
 
-    def ruling(self) -> dict[str, Any]:
+    def cluster(self) -> dict[str, Any]:
         return {"id": "stand-in", "version": self.document.version if self.document else 0}
 
     def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
         self.document = read_document(from_json(signed).content)
-        return self.ruling()
+        return self.cluster()
 
     def metrics(self) -> list[Metric]:
         return [

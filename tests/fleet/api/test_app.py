@@ -172,7 +172,7 @@ def test_head_is_get_without_its_body(server: ApiServer) -> None:
             {"ticket": "x", "reward": True},
             {},
             422,
-            "true and false",
+            "not true or false",
         ),
         ("POST", "/observe", {"ticket": "x", "reward": 7}, {}, 422, "from 0 to 1"),
         ("POST", "/observe", {"ticket": "x", "reward": 1}, {}, 404, "no ticket 'x'"),
@@ -273,7 +273,7 @@ def test_a_failing_agent_is_answered_for(caplog: pytest.LogCaptureFixture) -> No
         answer = ask(server, "GET", "/health")
         assert ask(server, "GET", "/arms").status == 200
     assert answer.status == 500
-    assert answer.json()["error"].endswith("its log says why")
+    assert answer.json()["error"].endswith("see the agent's log")
     assert "the disk is full" in caplog.text
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.api import ApiServer
-from coopbandits.fleet.api.callers import Callers
+from coopbandits.fleet.api.site import Callers
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import ApiLimits
 
@@ -122,7 +122,7 @@ def test_many_names_are_not_remembered() -> None:
     callers = Callers()
     for port in range(1000):
         assert callers.refuse([(b"host", b"localhost:%d" % port)], "1.1") is None
-    assert len(callers._known) <= 100
+    assert len(callers.known) <= 100
 
 
 def test_pages_served_here_may_ask_here(server: ApiServer) -> None:

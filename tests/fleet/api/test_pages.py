@@ -144,7 +144,7 @@ def test_an_agent_goes_on_without_its_page(caplog: pytest.LogCaptureFixture) -> 
         time.sleep(1.2)
         assert ask(server, "POST", "/choose").status == 200
         assert ask(server, "GET", "/ui/state").status == 500
-    assert caplog.text.count("the page cannot be told of this agent") == 1
+    assert caplog.text.count("cannot read the agent's state for its page") == 1
 
 
 @pytest.mark.parametrize(

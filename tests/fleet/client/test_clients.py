@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -199,3 +201,13 @@ def test_a_task_that_is_cancelled_disturbs_no_other(server: ApiServer) -> None:
             return {task.result().ticket for task in tasks[1:]}
 
     assert len(asyncio.run(choose())) == 19
+
+
+HEAVY = {"numpy", "msgspec", "asyncio", "ssl", "logging", "cryptography"}
+
+
+def test_a_client_is_imported_without_what_it_does_not_need() -> None:
+    code = "import sys, coopbandits.fleet.client; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.split())

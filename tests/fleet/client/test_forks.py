@@ -129,7 +129,7 @@ def _is_healthy(client: Client) -> None:
 def test_a_child_closes_its_copies_of_the_connections() -> None:
     with running(StandIn()) as server, Client(server.address) as client:
         client.choose()
-        (link,) = client._shared.pool.all
+        (link,) = client._sockets.pool.all
         number = os.fstat(link._socket.fileno()).st_ino
 
         def look() -> None:
@@ -182,7 +182,7 @@ def test_an_async_client_may_be_used_on_both_sides_of_a_fork(server: ApiServer) 
         runner.run(pulls(4))
         ended_well(*children)
         runner.run(pulls(5))
-        assert len(client._shared.pool.all) == 1, "the parent keeps its connection"
+        assert len(client.transport.pool.all) == 1, "the parent keeps its connection"
         runner.run(client.close())
 
 
@@ -196,6 +196,6 @@ def test_a_probe_of_the_parent_is_no_child_s_burden() -> None:
             assert time.monotonic() < began + PATIENCE
 
         def look() -> None:
-            assert client._shared.breaker.begin_probe()
+            assert client._sockets.breaker.begin_probe()
 
         ended_well(fork(look))

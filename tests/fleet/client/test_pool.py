@@ -17,7 +17,7 @@ import uvloop
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.client import AsyncClient, Client, UnreachableError
-from coopbandits.fleet.client.line import Line
+from coopbandits.fleet.client.blocking import FairSemaphore
 from coopbandits.fleet.config import ApiLimits
 
 from ..api.running import running
@@ -118,7 +118,7 @@ def test_the_timeout_is_for_the_whole_call_waiting_in_line_included(
 
 def test_who_waited_in_vain_is_told_for_what() -> None:
     with silent() as address, Client(address, timeout=0.1, connections=1) as client:
-        assert client._shared.line.enter(1.0)
+        assert client._sockets.turns.enter(1.0)
         with pytest.raises(UnreachableError, match="1 at most"):
             client.choose()
 
@@ -184,7 +184,7 @@ def test_an_idle_connection_that_is_given_up_just_then_costs_no_error(make: Make
 
 def test_who_waits_longest_is_next() -> None:
     """Threads that come back at once do not pass those that wait."""
-    line, order = Line(1), list[int]()
+    line, order = FairSemaphore(1), list[int]()
     assert line.enter(1.0)
 
     def wait(number: int) -> None:
@@ -246,13 +246,13 @@ def test_an_interrupted_call_leaves_its_place_and_no_connection() -> None:
                 signal.setitimer(signal.ITIMER_REAL, 0.1)
                 with pytest.raises(InterruptionError):
                     client.choose()
-                assert not client._shared.pool.all
-            assert client._shared.line.enter(0.01)
+                assert not client._sockets.pool.all
+            assert client._sockets.turns.enter(0.01)
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             with pytest.raises(InterruptionError):
                 client.choose()  # waits in line
-            client._shared.line.leave()
-            assert client._shared.line.enter(0.01)
+            client._sockets.turns.leave()
+            assert client._sockets.turns.enter(0.01)
     finally:
         signal.signal(signal.SIGALRM, before)
 

@@ -30,8 +30,7 @@ from coopbandits.fleet.service import (
     UnknownTicketError,
 )
 from coopbandits.fleet.service.agent import ServedAgent
-from coopbandits.fleet.service.bandits import residual
-from coopbandits.fleet.service.catalogue import CATALOGUE
+from coopbandits.fleet.service.metrics import CATALOGUE, residual
 from coopbandits.fleet.storage.disk import DiskError
 from tests.torture.world import PERIOD, World
 

@@ -113,6 +113,9 @@ class Sizes(NamedTuple):
     room : int
         Rows of tables with one per agent heard of. It is a matter of memory, and tells nothing
         about N: the driver has room for all, a machine makes more (`FieldMachine.make_room`).
+    fades : bool
+        Whether registers count less from round to round: by the aggregation's discount, or because
+        the statistic says so.
     """
 
     arms: int
@@ -122,13 +125,15 @@ class Sizes(NamedTuple):
     groups: int = 0
     of_arms: bool = False
     room: int = 1
+    fades: bool = False
 
 
 def sizes_of(registers: Registers, links: int, num_agents: int | None, room: int = 1) -> Sizes:
     groups = registers.share(registers.zeros()).counts.size
     of_arms = registers.layout is not None and registers.decay == 1.0
     arms, width = registers.num_arms, registers.size
-    return Sizes(arms, width, Links(links), num_agents or 0, groups, of_arms, room)
+    fades = registers.decay != 1.0
+    return Sizes(arms, width, Links(links), num_agents or 0, groups, of_arms, room, fades)
 
 
 class Field(NamedTuple):

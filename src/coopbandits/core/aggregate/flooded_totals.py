@@ -319,7 +319,7 @@ def read_all(s: Any, totals: Vector, about: Vector) -> None:
         rows.subtract(s.sums, s.past[s.me.oldest])
         rounds = s.me.kept - 1.0
     rows.copy(totals, s.sums[HEADER : HEADER + totals.size])
-    if s.me.decay != 1.0:  # else pulls are counted as they were made
+    if s.me.discounted == 1:  # else the statistic counts pulls as they were made
         about[TIME] = max(2.0, rows.total_at(totals, s.count_at))
     about[AGENTS] = s.me.num_agents
     if s.me.common == 1:
@@ -742,7 +742,6 @@ class FloodedTotals(Aggregation):
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
         """Return the tables, what links have heard, and room to work in; settings need some."""
         width, room, links = HEADER + sizes.width, sizes.room, sizes.links
-        is_forgetful = self.discount != 1.0
         return {
             "entries": (room, width),
             "tags": (room, TAGS),
@@ -768,11 +767,12 @@ class FloodedTotals(Aggregation):
             "sigma": float,
             "own": sizes.width,
             "sums": width,
+            "discounted": int,  # whether pulls count less by a setting, not by the statistic
             "lasting": int,  # whether registers do not fade beside the number of pulls ever made
-            "weights": room if is_forgetful else 0,
+            "weights": room if sizes.fades else 0,
             "news": whole(room),
             "count_at": whole(sizes.groups),
-            "version_at": whole(1 if is_forgetful else sizes.groups),
+            "version_at": whole(1 if sizes.fades else sizes.groups),
         }
 
     def functions(
@@ -791,8 +791,9 @@ class FloodedTotals(Aggregation):
         s.me.common, s.ends[:] = int(view.common_round), sorted(view.neighbor_weights)
         s.entries[0, 0] = s.marks[0, NUMBER] = view.agent_id
         s.tags[0, :2] = 1.0, ITSELF
-        s.version_at[:] = HEADER + (s.count_at if self.discount == 1.0 else s.former.size - 1)
-        s.me.lasting = int(self.discount != 1.0 and not s.fades[:-1].all())
+        s.version_at[:] = HEADER + (s.count_at if s.me.decay == 1.0 else s.former.size - 1)
+        s.me.discounted = int(self.discount != 1.0)
+        s.me.lasting = int(s.me.decay != 1.0 and not s.fades[:-1].all())
         s.me.kept = int(self.window is not None)  # nothing, before the first round
         s.me.lazy, s.me.sigma = self.lazy, view.sigma
         if self.spread is not None:

@@ -1,6 +1,6 @@
-"""What travels over HTTP: bodies of requests and answers, and the status of each error.
+"""The bodies of requests and answers, and the status of each error.
 
-The schemas of the API's description are made from them.
+The schemas of the API's description are made from them (`openapi.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -38,7 +38,7 @@ Reward = Annotated[float, Meta(description="What the option brought.", examples=
 
 
 class ChooseRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Which options may be used; without it, or with null, all. And what the request is like."""
+    """Which options may be used, all unless given, and the features of the request."""
 
     allowed: (
         Annotated[list[Arm], Meta(min_length=1, extra_json_schema={"uniqueItems": True})] | None
@@ -47,7 +47,7 @@ class ChooseRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ChoiceAnswer(msgspec.Struct):
-    """An option to use now, and the ticket with which its reward is handed in."""
+    """An option to use now, and the ticket with which to submit its reward."""
 
     ticket: Ticket
     arm: Arm
@@ -61,7 +61,7 @@ class ObserveRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ReceiptAnswer(msgspec.Struct):
-    """What became of a reward; a duplicate had been handed in before and changed nothing."""
+    """What became of a reward; a duplicate had been submitted before and changed nothing."""
 
     ticket: Ticket
     arm: Arm
@@ -92,7 +92,7 @@ class ArmsAnswer(msgspec.Struct):
 
 
 class BanditAnswer(msgspec.Struct):
-    """What there is to say of one bandit in a line."""
+    """One bandit in one line."""
 
     name: str
     number: int
@@ -136,7 +136,7 @@ class AliveAnswer(msgspec.Struct):
 
 
 class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """How long open tickets are waited for; without it, or with null, as configured."""
+    """Seconds to wait for open tickets; as configured unless given."""
 
     seconds: Annotated[float, Meta(ge=0.0, examples=[30.0])] | None = None
 
@@ -153,22 +153,6 @@ class ErrorAnswer(msgspec.Struct):
     error: str
 
 
-Body = TypeVar("Body", ChooseRequest, ObserveRequest, DrainRequest)
-
-
-def reader(kind: type[Body]) -> Callable[[bytes | bytearray], Body]:
-    """Return the function that reads such a body, and says why another does not fit."""
-    decode = msgspec.json.Decoder(kind).decode
-
-    def read(body: bytes | bytearray) -> Body:
-        try:
-            return decode(body)
-        except msgspec.ValidationError:
-            raise InputError(f"the body does not fit: {_misfit(kind, body)}") from None
-
-    return read
-
-
 _EXAMPLES = {
     ChooseRequest: '{"allowed": ["blue", "green"]}, or no body',
     ObserveRequest: '{"ticket": "0b7c5f3a90c2e845-17", "reward": 1.0}',
@@ -183,8 +167,8 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _misfit(kind: type[msgspec.Struct], body: bytes | bytearray) -> str:
-    """Return why a body does not fit: the first thing that is wrong with it."""
+def misfit(kind: type[msgspec.Struct], body: bytes | bytearray) -> str:
+    """Return why a body does not fit a message: the first thing that is wrong with it."""
     fields, send = kind.__struct_fields__, f"send {_EXAMPLES[kind]}"
     required = {field.name for field in msgspec.structs.fields(kind) if field.required}
     try:
@@ -192,7 +176,7 @@ def _misfit(kind: type[msgspec.Struct], body: bytes | bytearray) -> str:
     except (msgspec.DecodeError, RecursionError):
         return f"a number in it is out of range, or it is nested too deeply; {send}"
     if not isinstance(content, dict):
-        return f"it is no JSON object; {send}"
+        return f"it is not a JSON object; {send}"
     for name in content:
         if name not in fields:
             return str(unknown_name("field", name, fields))
@@ -205,7 +189,7 @@ def _misfit(kind: type[msgspec.Struct], body: bytes | bytearray) -> str:
             _CHECKS[name](content[name])
         except InputError as error:
             return str(error)
-    return f"true and false are no rewards; {send}"
+    return f"reward must be a number, not true or false; {send}"
 
 
 JSON = b"application/json"
@@ -226,8 +210,9 @@ logger = logging.getLogger(__name__)
 
 
 Begin = Callable[[], Callable[[], bytes]]
-"""Begins what follows the head of an answer without end: a function that returns what is new since
-it was last called. While the client is slow, it is not."""
+"""Begins a stream: returns a function that returns what is new since its last call.
+
+While the client is slow, it is not called."""
 
 
 class Answer(NamedTuple):
@@ -277,8 +262,12 @@ def refused(status: int, sentence: str, *headers: tuple[bytes, bytes]) -> Answer
     return Answer(status, msgspec.json.encode(ErrorAnswer(sentence)), headers=headers)
 
 
-def failed(error: Exception) -> Answer:
-    """Answer with the error that a call raised."""
+def failed(
+    error: Exception,
+    kind: type[msgspec.Struct] | None = None,
+    body: bytes | bytearray = b"",
+) -> Answer:
+    """Answer with the error that a call raised, whose body should be of a kind."""
     match error:
         case TooManyTicketsError():
             seconds = max(1, math.ceil(error.retry_after))
@@ -287,7 +276,9 @@ def failed(error: Exception) -> Answer:
             return refused(STATUS.get(type(error), 422), str(error))
         case UnavailableError():
             return refused(503, str(error))
+        case msgspec.ValidationError() if kind is not None:
+            return refused(422, f"the body does not fit: {misfit(kind, body)}")
         case msgspec.DecodeError() | UnicodeDecodeError():
             return refused(400, "the body is not JSON; send a JSON object in UTF-8")
     logger.error("a request failed", exc_info=error)
-    return refused(500, "the agent failed at this request; its log says why")
+    return refused(500, "internal error; see the agent's log")

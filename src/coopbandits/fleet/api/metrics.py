@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector
 from prometheus_client import generate_latest as generate
@@ -39,7 +38,7 @@ Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 
 
 class Meter:
-    """Counts and times the API's answers."""
+    """Counts the API's answers by path and status, and times those of paths with a histogram."""
 
     def __init__(self) -> None:
         self.requests: Counter[tuple[str, int]] = Counter()
@@ -47,25 +46,10 @@ class Meter:
         self.durations = {path: [0] * (len(BOUNDS) + 1) for path in DURATIONS}
         self.seconds = dict.fromkeys(DURATIONS, 0.0)
 
-    def count(self, path: str, status: int) -> None:
-        """Count an answer."""
-        self.requests[path, status] += 1
-
     def time(self, path: str, seconds: float) -> None:
-        """Record how long a call took, for paths with a histogram."""
         if path in self.durations:
             self.durations[path][bisect_left(BOUNDS, seconds)] += 1
             self.seconds[path] += seconds
-
-    def families(self) -> Iterator[Family]:
-        """Yield the counts and times as metric families."""
-        yield _counter(REQUESTS, self.requests)
-        yield _counter(CUTS, {(reason,): count for reason, count in self.cuts.items()})
-        ends = [*map(str, BOUNDS), "+Inf"]
-        for path, (name, text) in DURATIONS.items():
-            counts = [float(count) for count in accumulate(self.durations[path])]
-            buckets = list(zip(ends, counts, strict=True))
-            yield HistogramMetricFamily(PREFIX + name, text, buckets, self.seconds[path])
 
 
 class Snapshot(Collector):
@@ -76,8 +60,31 @@ class Snapshot(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Yield a family per metric."""
-        yield from map(_family, self.metrics)
-        yield from self.meter.families()
+        for metric in self.metrics:
+            kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            labels = list(metric.samples[0][0]) if metric.samples else []
+            family = kind(PREFIX + metric.name, metric.help, labels=labels)
+            for values, value in metric.samples:
+                family.add_metric([values[label] for label in labels], value)
+            yield family
+        meter = self.meter
+        yield _counter(REQUESTS, {(p, str(status)): n for (p, status), n in meter.requests.items()})
+        yield _counter(CUTS, {(reason,): count for reason, count in meter.cuts.items()})
+        ends = [*map(str, BOUNDS), "+Inf"]
+        for path, (name, text) in DURATIONS.items():
+            counts = [float(count) for count in accumulate(meter.durations[path])]
+            buckets = list(zip(ends, counts, strict=True))
+            yield HistogramMetricFamily(PREFIX + name, text, buckets, meter.seconds[path])
+
+
+def _counter(
+    head: tuple[str, str, tuple[str, ...]], counts: Mapping[tuple[str, ...], int]
+) -> CounterMetricFamily:
+    name, text, labels = head
+    family = CounterMetricFamily(PREFIX + name, text, labels=labels)
+    for values, count in sorted(counts.items()):
+        family.add_metric(values, count)
+    return family
 
 
 def render(metrics: Sequence[Metric], meter: Meter) -> bytes:
@@ -86,22 +93,3 @@ def render(metrics: Sequence[Metric], meter: Meter) -> bytes:
     registry.register(Snapshot(metrics, meter))
     ProcessCollector(registry=registry)
     return generate(registry)
-
-
-def _counter(
-    head: tuple[str, str, tuple[str, ...]], counts: Mapping[tuple[Any, ...], int]
-) -> CounterMetricFamily:
-    name, text, labels = head
-    family = CounterMetricFamily(PREFIX + name, text, labels=labels)
-    for values, count in sorted(counts.items()):
-        family.add_metric([str(value) for value in values], count)
-    return family
-
-
-def _family(metric: Metric) -> Family:
-    made = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-    labels = list(metric.samples[0][0]) if metric.samples else []
-    family = made(PREFIX + metric.name, metric.help, labels=labels)
-    for values, value in metric.samples:
-        family.add_metric([values[label] for label in labels], value)
-    return family

@@ -33,26 +33,26 @@ EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
 PLAIN_OBJECT = {"application/json": {"schema": {"type": "object"}}}
 
 HEAD_ERRORS = {
-    400: "This is no HTTP request.",
-    403: "A web page that may not ask this agent.",
-    421: "This agent does not go by that host name.",
+    400: "Malformed HTTP request.",
+    403: "The origin of the web page is not allowed.",
+    421: "The host name is not served here.",
 }
 BODY_ERRORS = {
-    400: "The body is not JSON, or this is no HTTP request.",
+    400: "The body is not JSON, or malformed HTTP request.",
     413: "The body is too large.",
     415: "The request is not declared as JSON.",
-    422: "The body does not fit, or what it says cannot be used.",
+    422: "The body does not fit, or has an invalid value.",
 }
-UNAUTHORIZED = {401: "No valid token was shown."}
+UNAUTHORIZED = {401: "No valid token."}
 UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full."}
-TOO_MANY = "Too many tickets are open, or this is faster than the cluster allows."
+TOO_MANY = "Too many tickets are open, or calls are faster than the cluster allows."
 FAILED = {500: "The agent failed; its log says why."}
 HEADERS: dict[int, tuple[str, dict[str, Any]]] = {
     401: ("WWW-Authenticate", {"type": "string"}),
     429: ("Retry-After", {"type": "integer", "minimum": 1}),
 }
 
-# The ticket in a choice's answer goes into the request that hands in its reward.
+# The ticket in a choice's answer goes into the request that submits its reward.
 REWARD_LINK = {
     "reward": {"operationId": "observe", "requestBody": {"ticket": "$response.body#/ticket"}}
 }
@@ -76,12 +76,12 @@ LARGEST = 2**53
 SINCE = {
     "name": "since",
     "in": "query",
-    "description": "Only events with larger numbers are told.",
+    "description": "Return only events with larger numbers.",
     "schema": {"type": "integer", "minimum": 0, "maximum": LARGEST},
 }
 
 OF_BANDIT = ("/choose", "/observe", "/arms", "/recommendation", "/export")
-"""What can be asked of single bandits."""
+"""The calls that single bandits have too."""
 
 NAMED_BANDIT = {
     "name": "bandit",
@@ -94,21 +94,21 @@ NAMED_BANDIT = {
 SHOWN_BANDIT = {
     "name": "bandit",
     "in": "query",
-    "description": "Which bandit is told of; the first one unless given.",
+    "description": "The bandit to show; by default the first.",
     "schema": {"type": "string"},
 }
 
 ASKED_CONFIDENCE = {
     "name": "confidence",
     "in": "query",
-    "description": "With which probability the answer shall be right; 0.95 unless told.",
+    "description": "The probability that the answer is right; by default 0.95.",
     "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
 }
 
 ASKED_CONTEXT = {
     "name": "context",
     "in": "query",
-    "description": "Asks what is believed of requests like this.",
+    "description": "Return estimates for requests like this.",
     "content": {"application/json": {"schema": {"$ref": REFERENCE.format(name="Context")}}},
 }
 
@@ -124,13 +124,13 @@ OPERATIONS = (
     Operation(
         "post",
         "/observe",
-        "Hand in the reward of a ticket; to do so again is harmless",
+        "Submit the reward of a ticket; idempotent",
         ReceiptAnswer,
         {
             **BODY_ERRORS,
             **UNAVAILABLE,
-            404: "The ticket was never handed out.",
-            409: "The ticket's reward was handed in before, and was another one.",
+            404: "The ticket was never issued.",
+            409: "Another reward was submitted for the ticket before.",
             410: "The ticket has expired.",
             429: TOO_MANY,
         },
@@ -139,9 +139,13 @@ OPERATIONS = (
     Operation(
         "post",
         "/drain",
-        "Stop the agent in order: no more choices, then the rewards of open tickets",
+        "Stop the agent: no more choices, then wait for the rewards of open tickets",
         DrainAnswer,
-        {**BODY_ERRORS, **UNAVAILABLE, 403: "This agent is stopped by a signal only."},
+        {
+            **BODY_ERRORS,
+            **UNAVAILABLE,
+            403: "The API has no authentication, so only a signal stops the agent.",
+        },
         DrainRequest,
     ),
     Operation(
@@ -149,7 +153,7 @@ OPERATIONS = (
         "/arms",
         "What the agent knows of every option",
         ArmsAnswer,
-        {422: "This is no context."},
+        {422: "Invalid context."},
         parameters=[ASKED_CONTEXT],
     ),
     Operation(
@@ -157,17 +161,19 @@ OPERATIONS = (
         "/recommendation",
         "Which option won, and how sure that is",
         RecommendationAnswer,
-        {422: "This is no probability."},
+        {422: "Invalid probability."},
         parameters=[ASKED_CONFIDENCE],
     ),
     Operation("get", "/bandits", "All bandits of the agent", BanditsAnswer),
     Operation("get", "/export", "Everything learned", PLAIN_OBJECT),
     Operation("get", "/health", "The agent's state", PLAIN_OBJECT),
-    Operation("get", "/cluster", "The cluster's document, and who has which version", PLAIN_OBJECT),
+    Operation(
+        "get", "/cluster", "The cluster's document, and which agent has which version", PLAIN_OBJECT
+    ),
     Operation(
         "post",
         "/cluster/document",
-        "Hand over a new, signed document of the cluster",
+        "Submit a new, signed document of the cluster",
         PLAIN_OBJECT,
         {**BODY_ERRORS, **UNAVAILABLE},
         Signed,
@@ -188,7 +194,7 @@ OPERATIONS = (
         "/ui/state",
         "What the page shows",
         AgentState,
-        {404: "There is no such bandit.", 422: "This is no number of an event."},
+        {404: "There is no such bandit.", 422: "Invalid number of an event."},
         parameters=[SINCE, SHOWN_BANDIT],
     ),
     Operation(
@@ -223,10 +229,18 @@ def describe(
         The schema of contexts, where the agent takes any.
     """
     paths: dict[str, dict[str, Any]] = {}
-    for operation in (*OPERATIONS, *map(_of_bandit, OPERATIONS)):
-        if operation is not None:
-            secret = protected and operation.path not in public
-            paths[operation.path] = {operation.method: _operation(operation, secret, context)}
+    of_bandits = [
+        operation._replace(
+            path=f"/bandits/{{bandit}}{operation.path}",
+            errors={404: "There is no such bandit."} | dict(operation.errors),
+            parameters=[NAMED_BANDIT, *operation.parameters],
+        )
+        for operation in OPERATIONS
+        if operation.path in OF_BANDIT
+    ]
+    for operation in (*OPERATIONS, *of_bandits):
+        secret = protected and operation.path not in public
+        paths[operation.path] = {operation.method: _described(operation, secret, context)}
     components: dict[str, Any] = {"schemas": _schemas(arms, context)}
     if protected:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
@@ -238,20 +252,10 @@ def describe(
     }
 
 
-def _of_bandit(operation: Operation) -> Operation | None:
-    """Return what is asked of one bandit as it is of the only one; None for the rest."""
-    if operation.path not in OF_BANDIT:
-        return None
-    return operation._replace(
-        path=f"/bandits/{{bandit}}{operation.path}",
-        errors={404: "There is no such bandit."} | dict(operation.errors),
-        parameters=[NAMED_BANDIT, *operation.parameters],
-    )
-
-
-def _operation(operation: Operation, secret: bool, context: Any) -> dict[str, Any]:
+def _described(operation: Operation, secret: bool, context: Any) -> dict[str, Any]:
+    name = operation.path.replace("{bandit}", "one").strip("/").partition(".")[0]
     described: dict[str, Any] = {
-        "operationId": _name(operation.path),
+        "operationId": name.replace("/", "_") or "index",
         "summary": operation.summary,
         "responses": _answers(operation, secret),
     }
@@ -263,11 +267,6 @@ def _operation(operation: Operation, secret: bool, context: Any) -> dict[str, An
     if secret:
         described["security"] = [{"token": []}]
     return described
-
-
-def _name(path: str) -> str:
-    plain = path.replace("{bandit}", "one").strip("/")
-    return plain.partition(".")[0].replace("/", "_") or "index"
 
 
 def _answers(operation: Operation, secret: bool) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """One HTTP connection, with bounds on what it sends and on how long it takes.
 
-httptools parses. Requests are answered in the order in which they came, one at a time: at once, in
-the call that brought the last byte of it, or when its event is on disk. What is sent ahead of the
-answers waits, and nothing more is read meanwhile. A stream is the last answer of its connection.
+httptools parses. Requests are answered in order, one at a time: at once, in the call that brought
+the last byte of it, or when its event is on disk. What is sent ahead of the answers waits, and
+nothing more is read meanwhile. A stream is the last answer of its connection.
 
-A stream of server-sent events is asked for news a few times a second, and not while its client has
-yet to read the last ones. So a slow client gets fewer and larger pieces, and nothing piles up for
-it here.
+A `Stream` of server-sent events is asked for news a few times a second, and not while its client
+has yet to read the last ones. So a slow client gets fewer and larger pieces, and nothing piles up
+for it here.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ import contextlib
 import logging
 import socket
 from collections import deque
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
 import httptools
 
 from coopbandits.fleet.api.messages import Answer, Begin, encode, refused
 from coopbandits.fleet.api.site import Request, Site
-from coopbandits.fleet.config import ApiLimits
+
+if TYPE_CHECKING:
+    from coopbandits.fleet.api.server import Connections
 
 MAX_HEADERS = 100
 MAX_AHEAD = 16
@@ -35,8 +37,26 @@ ANSWER_SECONDS = 30.0
 LINGER_SECONDS = 1.0
 """For a refused client to read why, while what it still sends is thrown away."""
 
+PERIOD = 0.2
+"""Seconds between two pieces of a stream."""
+
+STALL_SECONDS = 30.0
+"""The connection of a client that does not read its stream for so long is cut."""
+
+ALIVE_SECONDS = 15.0
+"""After so long without news a comment is sent, so that a dead connection is noticed."""
+
+ALIVE = b": alive\n\n"
+
+BUFFER_BYTES = 1 << 16
+"""Of a stream in the kernel, for a client that does not read; it is old by the time it is read."""
+
+CONTINUE = b"100-continue"
+
 HEAD, BODY, ANSWER, IDLE, LINGER = "headers", "body", "answer", "idle", "refused"
 STREAM = "stream"
+
+log = logging.getLogger(__name__)
 
 
 class RefusedError(Exception):
@@ -47,37 +67,13 @@ class RefusedError(Exception):
         self.answer = refused(status, sentence)
 
 
-class Owner(Protocol):
-    """Keeps all connections.
-
-    Attributes
-    ----------
-    api : Site
-        Answers requests.
-    limits : ApiLimits
-        What is taken of clients.
-    date : bytes
-        The time, for the header Date.
-    """
-
-    api: Site
-    limits: ApiLimits
-    date: bytes
-
-    def forget(self, made: Connection) -> None:
-        """A connection has ended."""
-
-    def note_refusal(self, answer: Answer) -> None:
-        """Something was refused that is no request within the limits."""
-
-
 class Connection(asyncio.Protocol):
     """A connection within its limits.
 
     Parameters
     ----------
-    owner : Owner
-        Whose connection it is.
+    owner : Connections
+        All connections of the server.
     loop : AbstractEventLoop
         The running event loop.
 
@@ -93,7 +89,7 @@ class Connection(asyncio.Protocol):
         None until hands are shaken, where there is TLS.
     """
 
-    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, owner: Connections, loop: asyncio.AbstractEventLoop) -> None:
         self.owner, self.loop, self.api = owner, loop, owner.api
         self.parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self.transport: asyncio.Transport | None = None
@@ -108,19 +104,19 @@ class Connection(asyncio.Protocol):
         self._queue: deque[Request] = deque()
         self._had_turn = self._clogged = self._deaf = self._leaving = self._ended = False
         self._refusal: Answer | None = None  # of what came after the requests that wait
-        self._pump: Pump | None = None  # a stream is being sent
+        self._stream: Stream | None = None  # a stream is being sent
 
     @property
     def busy(self) -> bool:
         """Whether a whole request waits for its answer, and not the answer for its client."""
         if self._clogged:
             return False
-        return self._pump is not None or self._current is not None or bool(self._queue)
+        return self._stream is not None or self._current is not None or bool(self._queue)
 
     def is_late(self, now: float) -> bool:
-        """Return whether what the connection waits for takes too long."""
-        if self._pump is not None:
-            return self._pump.is_late(now)
+        """Return whether the connection has waited too long for its present phase."""
+        if self._stream is not None:
+            return self._stream.is_late(now)
         limits = self.owner.limits
         patience = {
             HEAD: limits.header_timeout,
@@ -134,38 +130,35 @@ class Connection(asyncio.Protocol):
     # Events of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request."""
         self.transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
         del exc
         self.parser = None  # which refers to the connection
         self._queue.clear()
-        if self._pump is not None:
-            self._pump.close()
-            self._pump = None
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
         self.owner.forget(self)
 
     def pause_writing(self) -> None:
         """Answer nothing more until the client has read."""
         self._clogged = True
-        if self._pump is not None:
-            self._pump.pause()
+        if self._stream is not None:
+            self._stream.pause()
 
     def resume_writing(self) -> None:
-        """Go on."""
         self._clogged = False
-        if self._pump is not None:
-            self._pump.resume()
+        if self._stream is not None:
+            self._stream.resume()
             return
         self._settle(self.loop.time())
         self._take_turn()
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes; refuse and close if they are not requests within the limits."""
-        if self._pump is not None and self.transport is not None:
-            self.transport.abort()  # it reads a stream and has nothing to say
+        if self._stream is not None and self.transport is not None:
+            self.transport.abort()  # who reads a stream has nothing to send
         if self._deaf or self.parser is None:
             return
         messages, self._chunk, self._now = self._messages, len(data), self.loop.time()
@@ -174,43 +167,41 @@ class Connection(asyncio.Protocol):
             self.parser.feed_data(data)
             if messages == self._messages and self.phase in (HEAD, BODY):
                 self._earlier += self._chunk
-                self._bound(self._earlier)  # of a header without end nothing else is told
+                self._bound(self._earlier)  # of a header without end the parser calls nothing
         except httptools.HttpParserUpgrade:  # not done; what follows may be in any protocol
             self._deaf = True
         except RefusedError as error:
             self._turn_down(error.answer)
         except httptools.HttpParserError as error:
             inner = error.__context__
-            known = inner if isinstance(inner, RefusedError) else _malformed(error)
-            self._turn_down(known.answer)
+            if not isinstance(inner, RefusedError):
+                inner = RefusedError(400, f"malformed HTTP request: {error}; send HTTP/1.1")
+            self._turn_down(inner.answer)
 
     def eof_received(self) -> bool:
-        """Answer what was asked; then, or if that is nothing, close.
+        """Answer the requests so far, then close; close at once if there are none.
 
-        A client may say that it has no more requests, and read on. One that is gone looks the same
-        until it is answered. A TLS connection cannot be kept, and who reads a stream has left it.
+        A client may shut down its sending side and read on. One that is gone looks the same until
+        it is answered. A TLS connection cannot be kept, and a client that reads a stream is gone.
         """
         if self.transport is None or self.transport.get_extra_info("sslcontext") is not None:
             return False
         asked = self._current is not None or bool(self._queue)
-        self._ended = asked and self._pump is None
+        self._ended = asked and self._stream is None
         return self._ended
 
     # Events of the parser
 
     def on_message_begin(self) -> None:
-        """Start to count."""
         self._url, self._headers = b"", []
         self._messages += 1
         self._earlier, self._reading = 0, True
         self.phase, self.since = HEAD, self._now
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the target."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header, if there are not too many."""
         if len(self._headers) >= MAX_HEADERS:
             raise RefusedError(431, f"the request has more than {MAX_HEADERS} headers; send fewer")
         self._headers.append((name.lower(), value))
@@ -218,7 +209,7 @@ class Connection(asyncio.Protocol):
     def _bound(self, size: int) -> None:
         most = self.owner.limits.max_header_bytes
         if size > most:
-            raise RefusedError(431, f"the headers are too large; up to {most} bytes are taken")
+            raise RefusedError(431, f"the headers are too large; up to {most} bytes are accepted")
 
     def on_headers_complete(self) -> None:
         """Answer at once if the headers are enough to refuse the request."""
@@ -229,22 +220,20 @@ class Connection(asyncio.Protocol):
             self._bound(len(self._url) + sum(len(name) + len(value) for name, value in headers))
         self._earlier = self._chunk = 0
         self.phase, self.since = BODY, self._now
-        self._incoming = request = self._read_head(headers)
-        self._headers = []  # what comes after the body is none of the request's
+        assert self.parser is not None  # noqa: S101  it calls
+        parser, path, query = self.parser, self.api.paths.get(self._url), ""
+        if path is None:  # not one of the fixed paths as it stands
+            path, query = self._read_target(headers)
+        version = parser.get_http_version()
+        lasting = parser.should_keep_alive() and version != "1.0" and not parser.should_upgrade()
+        request = Request(parser.get_method(), path, headers, version, lasting, query)
+        self._incoming = request
+        self._headers = []  # a trailer after the body is not part of the request
         request.answer = self.api.refuse(request)
         if request.answer is not None:
             self._enqueue(request)
         elif b"expect" in request.fields:
             self._invite()
-
-    def _read_head(self, headers: list[tuple[bytes, bytes]]) -> Request:
-        assert self.parser is not None  # noqa: S101  it calls
-        parser, path, query = self.parser, self.api.paths.get(self._url), ""
-        if path is None:
-            path, query = self._read_target(headers)
-        version = parser.get_http_version()
-        lasting = parser.should_keep_alive() and version != "1.0" and not parser.should_upgrade()
-        return Request(parser.get_method(), path, headers, version, lasting, query)
 
     def _read_target(self, headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
         """Return path and query; a host, as in `GET http://host/`, overrules the header."""
@@ -258,18 +247,21 @@ class Connection(asyncio.Protocol):
         return unquote((parsed.path or b"/").decode("ascii")), query
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body, if it is not too large."""
         self._earlier = self._chunk = 0
         request = self._incoming
         if request is None or request.answer is not None:
             return
-        request.add(body)
-        if len(request.body) > self.api.max_body(request):
+        if not request.body:  # it mostly comes in one piece
+            request.body = body
+        else:
+            if isinstance(request.body, bytes):
+                request.body = bytearray(request.body)
+            request.body += body
+        if len(request.body) > request.most:
             request.answer = self.api.refuse_body(request)
             self._enqueue(request)
 
     def on_message_complete(self) -> None:
-        """Answer, or wait for the turn."""
         request, self._incoming, self._reading = self._incoming, None, False
         if request is None:
             return
@@ -282,8 +274,8 @@ class Connection(asyncio.Protocol):
     # Answering
 
     def _enqueue(self, request: Request) -> None:
-        """Answer a request, if none is before it; a client gets one turn per call."""
-        if self._pump is not None:
+        """Answer a request now if it is its turn; a client gets one turn per call."""
+        if self._stream is not None:
             return
         if self._current or self._queue or self._clogged or self._had_turn:
             self._queue.append(request)
@@ -291,25 +283,25 @@ class Connection(asyncio.Protocol):
                 self.transport.pause_reading()
             if self._had_turn and len(self._queue) == 1:
                 self.loop.call_soon(self._take_turn)
+            return
+        self._had_turn, self._current = True, request
+        if request.answer is not None:
+            self._reply(request.answer)
         else:
-            self._had_turn = True
-            self._serve(request)
+            self.api.serve(request, self._reply)
 
     def _take_turn(self) -> None:
         if self._current or self._clogged or not self._queue:
             return
         if self.transport is None or self.transport.is_closing():
             return
-        self._serve(self._queue.popleft())
-        if not self._queue:
-            self.transport.resume_reading()
-
-    def _serve(self, request: Request) -> None:
-        self._current = request
+        self._current = request = self._queue.popleft()
         if request.answer is not None:
             self._reply(request.answer)
         else:
             self.api.serve(request, self._reply)
+        if not self._queue:
+            self.transport.resume_reading()
 
     def _reply(self, answer: Answer) -> None:
         request, transport = self._current, self.transport
@@ -323,7 +315,7 @@ class Connection(asyncio.Protocol):
         whole = request.method != b"HEAD"
         transport.write(encode(answer, self.owner.date, lasting, whole))
         if answer.begin is not None and whole and not self._leaving:
-            self._stream(answer.begin, transport)
+            self._begin_stream(answer.begin, transport)
             return
         if not lasting or answer.begin is not None:
             self._deaf = True
@@ -336,13 +328,13 @@ class Connection(asyncio.Protocol):
             self._invite()
         self._settle(self.loop.time())
 
-    def _stream(self, begin: Begin, transport: asyncio.Transport) -> None:
+    def _begin_stream(self, begin: Begin, transport: asyncio.Transport) -> None:
         """Send a stream; what the client has asked after it is not answered."""
         self._deaf, self.phase = True, STREAM
         self._queue.clear()
-        self._pump = Pump(self.api, begin, transport, self.loop)
+        self._stream = Stream(self.api, begin, transport, self.loop)
         if self._clogged:
-            self._pump.pause()
+            self._stream.pause()
 
     def _settle(self, now: float) -> None:
         """Note what the connection waits for, unless it is the rest of a request."""
@@ -364,7 +356,7 @@ class Connection(asyncio.Protocol):
     def leave(self) -> None:
         """Close once the request that has begun is answered; a stream has no end of its own."""
         self._leaving = True
-        waits = self._pump is None and (self.busy or self.phase == BODY)
+        waits = self._stream is None and (self.busy or self.phase == BODY)
         if self.transport is not None and not waits:
             self.transport.close()
 
@@ -391,31 +383,7 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
 
-CONTINUE = b"100-continue"
-
-
-def _malformed(error: Exception) -> RefusedError:
-    return RefusedError(400, f"this is no HTTP request: {error}; send HTTP/1.1")
-
-
-PERIOD = 0.2
-"""Seconds between two pieces."""
-
-STALL_SECONDS = 30.0
-"""A client that reads nothing for so long is cut."""
-
-ALIVE_SECONDS = 15.0
-"""After so long without news a comment is sent, so that a dead connection is noticed."""
-
-ALIVE = b": alive\n\n"
-
-BUFFER_BYTES = 1 << 16
-"""What the system holds for a client that does not read; it is old by the time it is read."""
-
-log = logging.getLogger(__name__)
-
-
-class Pump:
+class Stream:
     """Moves a stream to its client.
 
     Parameters
@@ -428,11 +396,6 @@ class Pump:
         The connection.
     loop : AbstractEventLoop
         The running event loop.
-
-    Attributes
-    ----------
-    clogged : bool
-        Whether the client has yet to read.
     """
 
     def __init__(
@@ -443,7 +406,7 @@ class Pump:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.site, self.transport, self.loop = site, transport, loop
-        self.clogged, self._since, self._told = False, loop.time(), loop.time()
+        self._clogged, self._since, self._sent = False, loop.time(), loop.time()
         self._due = loop.time()
         self._timer: asyncio.TimerHandle | None = None
         made = transport.get_extra_info("socket")
@@ -454,38 +417,31 @@ class Pump:
         self._turn()
 
     def pause(self) -> None:
-        """Send nothing more until the client has read."""
-        self.clogged, self._since = True, self.loop.time()
+        self._clogged, self._since = True, self.loop.time()
 
     def resume(self) -> None:
-        """Go on at the next turn."""
-        self.clogged = False
+        self._clogged = False
 
     def is_late(self, now: float) -> bool:
-        """Return whether the client has not read for too long."""
-        return self.clogged and now - self._since > STALL_SECONDS
+        return self._clogged and now - self._since > STALL_SECONDS
 
     def close(self) -> None:
-        """Stop; the connection has ended."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.site.streams -= 1
 
     def _turn(self) -> None:
-        if not self.clogged:
+        if not self._clogged:
             try:
-                self._send(self._pull())
+                news = self._pull()
             except Exception:  # one failing stream must not stop the server
                 log.exception("a stream failed")
                 self.transport.abort()
                 return
+            now = self.loop.time()
+            if news or now - self._sent >= ALIVE_SECONDS:
+                self._sent = now
+                self.transport.write(news or ALIVE)
         self._due = max(self._due + PERIOD, self.loop.time())  # at a steady pace
         self._timer = self.loop.call_at(self._due, self._turn)
-
-    def _send(self, news: bytes) -> None:
-        now = self.loop.time()
-        if not news and now - self._told < ALIVE_SECONDS:
-            return
-        self._told = now
-        self.transport.write(news or ALIVE)

@@ -1,6 +1,8 @@
 """Serves a site, such as an agent's API, in a running event loop: its socket and its connections.
 
-How many connections there are, and how long each may take, is bounded.
+The number of connections is bounded, and so is the time of each. Where all are in use, the one that
+has waited longest for its client makes room, one that never made a request first. So idle ones,
+however many, keep no client out.
 """
 
 from __future__ import annotations
@@ -19,10 +21,9 @@ from typing import TYPE_CHECKING, Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.api.app import PUBLIC, Api, Drain
-from coopbandits.fleet.api.callers import Callers
 from coopbandits.fleet.api.messages import Answer
 from coopbandits.fleet.api.protocol import Connection
-from coopbandits.fleet.api.site import Site
+from coopbandits.fleet.api.site import Callers, Site
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.sparing import SparingLog
 from coopbandits.fleet.transport.sockets import Listener
@@ -43,18 +44,18 @@ class Server:
     Parameters
     ----------
     site : Site
-        Answers requests.
+        What is served.
     place : Address or Path
         Where to listen; a path is a Unix socket, and port 0 picks a free port.
     tls : ssl.SSLContext, optional
         Serves HTTPS; a context that requires certificates admits only clients that have one.
     limits : ApiLimits, optional
-        What is taken of clients.
+        Limits on clients.
 
     Attributes
     ----------
     background : Task
-        Runs as long as requests are served; if it ends, time-outs are no longer kept.
+        Runs as long as requests are served; if it ends, timeouts are no longer enforced.
     """
 
     def __init__(
@@ -108,9 +109,8 @@ class Server:
         """Finish open requests and close, within a few seconds."""
         if self._listener is None:
             return
-        release(
-            self._bound, self._file
-        )  # before closing: afterwards the path may be another process's
+        # Before closing: afterwards the path may be another process's.
+        release(self._bound, self._file)
         self._listener.close()
         self._listener = None
         self.background.cancel()
@@ -119,29 +119,15 @@ class Server:
 
 
 def _is_certain(tls: ssl.SSLContext | None) -> bool:
-    """Return whether all clients have shown a certificate."""
+    """Return whether all clients must show a certificate."""
     return tls is not None and tls.verify_mode == ssl.CERT_REQUIRED
 
 
 class ApiServer(Server):
-    """An agent's HTTP API on a socket.
+    """An agent's HTTP API on a socket: an `Api` with the parameters of `Server`.
 
-    Parameters
-    ----------
-    service : Service
-        The agent.
-    place : Address or Path
-        Where to listen; a path is a Unix socket, and port 0 picks a free port.
-    token : str, optional
-        Required of every request.
-    tls : ssl.SSLContext, optional
-        Serves HTTPS; a context that requires certificates admits only clients that have one.
-    public : collection of str
-        Paths that need no token.
-    limits : ApiLimits, optional
-        What is taken of clients.
-    drain : callable, optional
-        Stops the agent in order; only those may ask for it who have proved something.
+    Where neither token, certificate nor the permissions of a Unix socket say who calls, `drain` is
+    not offered.
     """
 
     def __init__(
@@ -167,20 +153,7 @@ log = logging.getLogger(__name__)
 
 
 class Connections:
-    """Accepted connections within their budget.
-
-    Where the budget is used up, the connection that has waited longest for its client makes room,
-    one that never made a request first. So idle ones, however many, keep nobody out.
-
-    Parameters
-    ----------
-    api : Site
-        Answers requests, and counts what is refused and cut.
-    limits : ApiLimits
-        The limits.
-    tls : ssl.SSLContext or None
-        For HTTPS.
-    """
+    """Accepted connections within their limits."""
 
     def __init__(self, api: Site, limits: ApiLimits, tls: ssl.SSLContext | None) -> None:
         self.api, self.limits, self.tls = api, limits, tls
@@ -217,7 +190,7 @@ class Connections:
                 raise
 
     def sweep(self, now: float) -> None:
-        """Cut those that take too long, and set the date."""
+        """Cut those that take too long, and renew the header Date."""
         self.date = formatdate(usegmt=True).encode()
         for made in [made for made in self._open if made.is_late(now)]:
             self._cut(made, made.phase)
@@ -262,14 +235,13 @@ class Connections:
             entering.cancel()
 
     def forget(self, made: Connection) -> None:
-        """Count a connection no longer."""
         self._open.pop(made, None)
         if not self._open:
             self._left.set()
 
     def note_refusal(self, answer: Answer) -> None:
-        """Count and log what was no request within the limits."""
-        self.api.meter.count("other", answer.status)
+        """Count and log the refusal of what was not a request within the limits."""
+        self.api.meter.requests["other", answer.status] += 1
         now = asyncio.get_running_loop().time()
         self._refusals.warning(now, "refused a request: %s", answer.body.decode())
 
@@ -358,7 +330,7 @@ def _remove_stale(path: Path) -> None:
     """Remove the socket of a process that has ended."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise InputError(f"{path} exists and is no socket; choose another path or remove it")
+            raise InputError(f"{path} exists and is not a socket; choose another path or remove it")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
             caller.settimeout(1.0)
             try:

@@ -1,25 +1,104 @@
-"""A table of paths and one pipeline for every request, without sockets.
+"""A site without sockets: a table of paths, and one pipeline for every request.
 
-A few fixed paths need no router. A request is checked in this order: host and origin, token, path,
-method, content type and size of its body. Then its endpoint is called, a plain function from a
-request to an answer.
+A few fixed paths need no router. The checks of a request, in this order: its host and origin, its
+token, path and method, the type and size of its body. Then its endpoint is called, a plain function
+from a request to an answer.
+
+**Hosts and origins.** A browser sends requests wherever a web page tells it to, to this machine
+too. It names the page in `Origin`, and in `Host` the name that it was given. A page whose own name
+was made to point here (DNS rebinding) is recognised by that name: an agent answers to its own names
+only. Other pages are let in by a list of origins, and POST takes JSON alone, which a browser does
+not send without asking first.
+
+**The page** under /ui/ is the same on every site: files, and a stream of a feed. The files hold no
+data, so they need no token.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
-from coopbandits.fleet.api.callers import PREFLIGHT, Callers, Headers
+import msgspec
+
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.messages import JSON, Answer, Begin, failed, refused
 from coopbandits.fleet.api.metrics import Meter
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import Stored, UnavailableError
+from coopbandits.page import assets
+from coopbandits.page.feed import Feed
 
+PAGE, ROOT = "/ui", "/ui/"
+EVENTS = b"text/event-stream"
+FRESH = (b"cache-control", b"no-store")
+"""For data; files are requested again too, but need not be sent again."""
+
+HOST = re.compile(
+    r"(\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(:[0-9]{0,5})?", re.ASCII
+)
+
+PREFLIGHT = (
+    (b"access-control-allow-methods", b"GET, HEAD, POST"),
+    (b"access-control-allow-headers", b"authorization, content-type"),
+)
+
+MOST_KNOWN_HOSTS = 100
+
+Headers = Sequence[tuple[bytes, bytes]]
 Reply = Callable[[Answer], None]
+
+
+class Endpoint(NamedTuple):
+    """What serves a path.
+
+    Attributes
+    ----------
+    method : str
+        GET, which answers HEAD too, or POST.
+    call : callable
+        Returns the answer.
+    public : bool
+        Whether it needs no token.
+    most : int
+        Bytes of its longest body, where that is more than those of all paths may have.
+    body : type or None
+        The message in its body, for errors.
+    """
+
+    method: str
+    call: Callable[[Request], Answer]
+    public: bool = False
+    most: int = 0
+    body: type[msgspec.Struct] | None = None
+
+
+class Route(NamedTuple):
+    """Where a path leads, looked up once per request.
+
+    Attributes
+    ----------
+    endpoint : Endpoint or None
+        What serves it; None where there is nothing.
+    label, timed : str
+        The paths under which answers are counted and timed: of a few, whatever was requested.
+    bandit : str or None
+        The bandit in the path.
+    """
+
+    endpoint: Endpoint | None
+    label: str
+    timed: str
+    bandit: str | None = None
+
+
+NOWHERE = Route(None, "other", "other")
 
 
 class Request:
@@ -30,7 +109,7 @@ class Request:
     method : bytes
         GET, HEAD, POST or another.
     path : str
-        What is asked.
+        Its path, decoded.
     headers : list of (name, value)
         The headers, with names in lower case.
     version : str
@@ -46,15 +125,17 @@ class Request:
         The headers by name; of those with the same name, the last.
     body : bytes or bytearray
         As much of it as has come.
+    most : int
+        Bytes that the body may have.
     answer : Answer or None
-        The answer, if there is one before the request is whole.
+        The answer, if there is one before the request is complete.
     route : Route
         What serves it.
     """
 
     __slots__ = (
-        "answer", "body", "fields", "headers", "lasting", "method", "path", "query", "route",
-        "version",
+        "answer", "body", "fields", "headers", "lasting", "method", "most", "path", "query",
+        "route", "version",
     )  # fmt: skip
 
     def __init__(
@@ -70,59 +151,121 @@ class Request:
         self.version, self.lasting, self.query = version, lasting, query
         self.fields = dict(headers)
         self.body: bytes | bytearray = b""
+        self.most = 0
         self.answer: Answer | None = None
         self.route = NOWHERE
 
-    def add(self, piece: bytes) -> None:
-        """Add to the body, which mostly comes in one piece."""
-        if not self.body:
-            self.body = piece
-            return
-        if isinstance(self.body, bytes):
-            self.body = bytearray(self.body)
-        self.body += piece
 
+class Callers:
+    """Decides by host and origin who is answered.
 
-class Endpoint(NamedTuple):
-    """The method and function behind a path, whether it needs no token, and its longest body."""
-
-    method: str
-    call: Callable[[Request], Answer]
-    public: bool = False
-    most: int = 0
-
-
-class Route(NamedTuple):
-    """Where a path leads, looked up once per request.
+    Parameters
+    ----------
+    place : Address, Path or None
+        Where the agent listens; None for this machine alone.
+    limits : ApiLimits
+        Further hosts and origins.
+    any_host : bool
+        Whether hosts need no check: TLS has proved the name, and no browser reaches a Unix socket.
 
     Attributes
     ----------
-    endpoint : Endpoint or None
-        What serves it; None where there is nothing.
-    label, timed : str
-        The paths under which answers are counted and timed: of a few, whatever was asked.
-    bandit : str or None
-        The bandit in the path.
+    known : set of bytes
+        Headers Host that passed; a request with one of them and no origin needs no other check.
+    origins : frozenset of bytes
+        Origins of pages elsewhere that are answered.
     """
 
-    endpoint: Endpoint | None
-    label: str
-    timed: str
-    bandit: str | None = None
+    def __init__(
+        self,
+        place: Address | Path | None = None,
+        limits: ApiLimits | None = None,
+        *,
+        any_host: bool = False,
+    ) -> None:
+        limits = limits or ApiLimits()
+        own = [place.host] if isinstance(place, Address) else []
+        named = [_normal(host) for host in (*own, *limits.hosts)]
+        self.hosts = frozenset(named)
+        self.any_host = any_host or isinstance(place, Path)
+        self.any_address = any(not isinstance(h, str) and h.is_unspecified for h in named)
+        self.origins = frozenset(origin.encode() for origin in limits.origins)
+        self.known: set[bytes] = set()
+
+    def refuse(self, headers: Headers, http_version: str) -> Answer | None:
+        """Return an error for a caller that is not answered."""
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1 and (hosts or http_version != "1.0"):
+            return refused(400, f"the request has {len(hosts)} headers Host; send one")
+        if hosts and not self._answers_to(hosts[0]):
+            return refused(
+                421,
+                f"host {_shown(hosts[0])} is not served here; use the agent's address, or list the "
+                "name under hosts in [api_limits]",
+            )
+        origin = _origin(headers)
+        if origin is None or origin.lower() in self.origins:
+            return None
+        # Browsers name the origin of pages served here, too, when they load a module.
+        for host in hosts:
+            if origin.lower() in (b"http://" + host.lower(), b"https://" + host.lower()):
+                return None
+        return refused(
+            403,
+            f"web pages of origin {_shown(origin)} are not allowed; list it under origins in "
+            "[api_limits] to allow them",
+        )
+
+    def grants(self, headers: Headers) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the headers by which a browser lets an allowed page read the answer."""
+        origin = _origin(headers)
+        if origin is None:
+            return ()
+        return (b"access-control-allow-origin", origin), (b"vary", b"origin")
+
+    def _answers_to(self, header: bytes) -> bool:
+        if not self.any_host:
+            found = HOST.fullmatch(header.decode("latin-1"))
+            if found is None:
+                return False
+            host = _normal(found["six"] or found["name"])
+            if isinstance(host, str):
+                own = host == "localhost" or host.endswith(".localhost")
+            else:
+                own = self.any_address or host.is_loopback
+            if not own and host not in self.hosts:
+                return False
+        if len(self.known) < MOST_KNOWN_HOSTS:
+            self.known.add(header)
+        return True
 
 
-NOWHERE = Route(None, "other", "other")
+def _normal(host: str) -> str | IPv4Address | IPv6Address:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return host.lower().removesuffix(".")
+
+
+def _origin(headers: Headers) -> bytes | None:
+    """Return the header Origin; several become one that is in no list."""
+    found = [value for key, value in headers if key == b"origin"]
+    return b", ".join(found) if found else None
+
+
+def _shown(value: bytes) -> str:
+    return repr(value[:100].decode("latin-1"))
 
 
 class Site:
-    """Answers requests; whoever derives from it fills `endpoints`.
+    """Answers requests; derived classes fill `endpoints`.
 
     Parameters
     ----------
     token : str, optional
         Required of every request as `Authorization: Bearer …`.
     callers : Callers, optional
-        Who is answered; without it, who calls this machine by its own names.
+        Who is answered; without it, callers that use a name of this machine.
     limits : ApiLimits, optional
         The size of bodies, and how many streams there may be.
 
@@ -132,6 +275,8 @@ class Site:
         By path.
     streams : int
         How many are open.
+    stored : callable
+        Calls its argument once all that was changed so far is on disk; here nothing changes.
     """
 
     def __init__(
@@ -146,34 +291,91 @@ class Site:
         self.token = token.encode() if token else None
         self.meter = Meter()
         self.streams, self.max_streams = 0, limits.max_streams
-        self.endpoints: dict[str, Endpoint] = {}
+        self.stored: Callable[[Stored], None] = lambda then: then(None)
+        self._page = Endpoint("GET", self.page_file, public=True)
+        self._moved = Endpoint("GET", self.page_moved, public=True)
+        self.endpoints: dict[str, Endpoint] = {ROOT: self._page}
 
     @cached_property
     def paths(self) -> dict[bytes, str]:
         """The paths as they stand in most requests."""
         return {path.encode(): path for path in self.endpoints}
 
+    @cached_property
+    def routes(self) -> dict[str, Route]:
+        """Where the fixed paths lead."""
+        return {path: Route(endpoint, path, path) for path, endpoint in self.endpoints.items()}
+
+    def find(self, path: str) -> Route:
+        """Return where a path leads that is not one of the fixed ones."""
+        if path.startswith(ROOT) and assets.find(path.removeprefix(ROOT)):
+            return Route(self._page, ROOT, path)
+        if path == PAGE:
+            return Route(self._moved, ROOT, path)
+        return NOWHERE._replace(timed=path)
+
+    def tokens(self, route: Route) -> list[bytes]:
+        """Return the tokens of which a caller must show one; none where all are answered."""
+        del route
+        return [] if self.token is None else [self.token]
+
     def refuse(self, request: Request) -> Answer | None:
         """Return an answer if the request's head is enough for one."""
-        request.route = self.routes.get(request.path) or self.find(request.path)
-        if not self.callers.is_usual(request.headers, request.fields):
-            answer = self.callers.refuse(request.headers, request.version)
-            if answer is not None:
-                self._count(request, answer)
-                return self.dressed(request, answer)
-        answer = self.refuse_head(request)
-        return None if answer is None else self._finished(request, answer)
+        route = request.route = self.routes.get(request.path) or self.find(request.path)
+        endpoint, headers, fields = route.endpoint, request.headers, request.fields
+        request.most = max(self._max_body, endpoint.most) if endpoint else self._max_body
+        # Almost always the host is known, there is one, and no page asks.
+        if (
+            fields.get(b"host") not in self.callers.known
+            or b"origin" in fields
+            or len(fields) != len(headers)
+        ):
+            answer = self.callers.refuse(headers, request.version)
+            if answer is not None:  # and a page may not read it
+                self.meter.requests[route.label, answer.status] += 1
+                return _confined(answer) if request.path.startswith(PAGE) else answer
+        method = request.method.decode()
+        if method == "OPTIONS" and b"origin" in fields:  # a browser asks if it may ask
+            answer = Answer(204, b"", headers=PREFLIGHT)
+        elif (
+            # As if it were an image: other pages could not read a stream, but there are only so
+            # many. Browsers say where a request comes from; those with an origin passed above.
+            request.path == f"{ROOT}events"
+            and fields.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin")
+            and b"origin" not in fields
+        ):
+            answer = refused(403, "only the page that is served here may open a stream")
+        elif (
+            not (endpoint and endpoint.public)
+            and (tokens := self.tokens(route))
+            and not _shows(request, tokens)
+        ):
+            sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
+            answer = refused(401, sentence, (b"www-authenticate", b"Bearer"))
+        elif endpoint is None:
+            sentence = f"there is nothing at {request.path!r}; GET / lists what there is"
+            answer = refused(404, sentence)
+        elif method != endpoint.method:
+            if method == "HEAD" and endpoint.method == "GET":
+                return None
+            accepts = "GET, HEAD" if endpoint.method == "GET" else "POST"
+            sentence = f"{request.path} does not accept {method}; use {endpoint.method}"
+            answer = refused(405, sentence, (b"allow", accepts.encode()))
+        elif method != "POST" or fields.get(b"content-type") == JSON:
+            return None
+        else:  # JSON is the one kind that a web page may not send without asking first
+            kind = fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
+            if kind == JSON:
+                return None
+            sent = kind.decode("latin-1") or "no content type"
+            sentence = f"POST takes JSON only, got {sent}; send Content-Type: {JSON.decode()}"
+            answer = refused(415, sentence)
+        return self._finished(request, answer)
 
     def refuse_body(self, request: Request) -> Answer:
         """Return the answer to a body that is too large."""
-        most = self.max_body(request)
-        sentence = f"the body is too large; up to {most} bytes are taken"
+        sentence = f"the body is too large; up to {request.most} bytes are accepted"
         return self._finished(request, refused(413, sentence))
-
-    def max_body(self, request: Request) -> int:
-        """Return how many bytes a request's body may have."""
-        endpoint = request.route.endpoint
-        return max(self._max_body, endpoint.most) if endpoint else self._max_body
 
     def serve(self, request: Request, reply: Reply) -> None:
         """Answer a request that was not refused, once what it changes is on disk."""
@@ -183,40 +385,13 @@ class Site:
         try:
             answer = endpoint.call(request)
         except Exception as error:  # one failing request must not stop the server
-            self._finish(request, started, reply, failed(error))
+            answer = failed(error, endpoint.body, request.body)
+            self._finish(request, started, reply, answer)
             return
-        finish = partial(self._finish, request, started, reply, answer)
         if endpoint.method == "POST":
-            self.stored(finish)
+            self.stored(partial(self._finish, request, started, reply, answer))
         else:
-            finish()
-
-    def stored(self, then: Stored) -> None:
-        """Call `then` once all that was changed so far is on disk; here nothing changes."""
-        then(None)
-
-    def streamed(self, kind: bytes, begin: Begin, *headers: tuple[bytes, bytes]) -> Answer:
-        """Answer with a stream, if another one may be opened."""
-        if self.streams >= self.max_streams:
-            return refused(
-                503,
-                f"{self.streams} streams are open, and no more may be; close a page that watches, "
-                "or raise max_streams in [api_limits]",
-                (b"retry-after", b"5"),
-            )
-        return Answer(200, b"", kind, headers, begin)
-
-    @cached_property
-    def routes(self) -> dict[str, Route]:
-        """Where the fixed paths lead."""
-        return {path: Route(endpoint, path, path) for path, endpoint in self.endpoints.items()}
-
-    def find(self, path: str) -> Route:
-        """Return where a path leads that is not one of the fixed ones; here nowhere."""
-        return NOWHERE._replace(timed=path)
-
-    def beat(self) -> None:
-        """Do what is due about twice a second, whether or not anybody asks."""
+            self._finish(request, started, reply, answer)
 
     def _finish(
         self,
@@ -231,63 +406,67 @@ class Site:
 
     def _finished(self, request: Request, answer: Answer) -> Answer:
         """Count an answer; return it as this client may see it."""
-        if answer.status >= 500 and not self._is_proven(request):
-            answer = refused(answer.status, "the agent cannot serve; show the token to be told why")
-        self._count(request, answer)
-        grants = self.callers.grants(request.headers)
-        if grants:
-            answer = answer._replace(headers=answer.headers + grants)
-        return self.dressed(request, answer)
+        if answer.status >= 500:  # what is wrong here is told to callers with a token alone
+            tokens = self.tokens(request.route)
+            if tokens and not _shows(request, tokens):
+                sentence = "the agent cannot serve; show the token to be told why"
+                answer = refused(answer.status, sentence)
+        self.meter.requests[request.route.label, answer.status] += 1
+        if self.callers.origins:
+            answer = answer._replace(headers=answer.headers + self.callers.grants(request.headers))
+        return _confined(answer) if request.path.startswith(PAGE) else answer
 
-    def dressed(self, request: Request, answer: Answer) -> Answer:
-        """Return an answer with the headers that all answers at its path have; here none."""
-        del request
+    def streamed(self, kind: bytes, begin: Begin, *headers: tuple[bytes, bytes]) -> Answer:
+        """Answer with a stream, if another one may be opened."""
+        if self.streams >= self.max_streams:
+            return refused(
+                503,
+                f"{self.streams} streams are open, and no more may be; close a page that watches, "
+                "or raise max_streams in [api_limits]",
+                (b"retry-after", b"5"),
+            )
+        return Answer(200, b"", kind, headers, begin)
+
+    def beat(self) -> None:
+        """Do what is due about twice a second, with or without requests; here nothing."""
+
+    def page_moved(self, _: Request) -> Answer:
+        """Redirect to the page, whose addresses are relative to the slash."""
+        return Answer(308, b"", b"text/plain", ((b"location", ROOT.encode()),))
+
+    def page_file(self, request: Request) -> Answer:
+        """Return a file of the page, unless the browser has it already."""
+        asset = assets.find(request.path.removeprefix(ROOT))
+        assert asset is not None  # noqa: S101  `find` has found it
+        headers = (b"etag", asset.etag), (b"cache-control", b"no-cache")
+        if request.fields.get(b"if-none-match") == asset.etag:
+            return Answer(304, b"", headers=headers)
+        return Answer(200, asset.body, asset.kind, headers)
+
+    def page_stream(self, feed: Feed, refresh: Callable[[], None]) -> Answer:
+        """Answer with the changes of a feed; `refresh` brings it up to date before each look."""
+
+        def begin() -> Callable[[], bytes]:
+            reader = feed.reader()
+
+            def pull() -> bytes:
+                refresh()
+                return reader.take()
+
+            return pull
+
+        return self.streamed(EVENTS, begin, FRESH)
+
+
+def _shows(request: Request, tokens: Sequence[bytes]) -> bool:
+    """Return whether a request has one of these tokens."""
+    scheme, _, token = request.fields.get(b"authorization", b"").partition(b" ")
+    given = token.strip()
+    return scheme.lower() == b"bearer" and any(hmac.compare_digest(given, each) for each in tokens)
+
+
+def _confined(answer: Answer) -> Answer:
+    """Return an answer, an error too, with the headers that confine a page."""
+    if assets.HEADERS[0] in answer.headers:
         return answer
-
-    def _count(self, request: Request, answer: Answer) -> None:
-        self.meter.count(request.route.label, answer.status)
-
-    def token_for(self, route: Route) -> bytes | None:
-        """Return a token that opens a path, besides the one that opens all; here none."""
-        del route
-        return None
-
-    def refuse_head(self, request: Request) -> Answer | None:
-        """Return an answer to a request without token, to nothing, or of a wrong kind."""
-        path, method = request.path, request.method.decode()
-        if method == "OPTIONS" and b"origin" in request.fields:  # a browser asks if it may ask
-            return Answer(204, b"", headers=PREFLIGHT)
-        endpoint = request.route.endpoint
-        if not (endpoint and endpoint.public) and not self._is_proven(request):
-            sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
-            return refused(401, sentence, (b"www-authenticate", b"Bearer"))
-        if endpoint is None:
-            return refused(404, f"there is nothing at {path!r}; GET / lists what there is")
-        if method == endpoint.method:
-            return _refuse_kind(request.fields) if method == "POST" else None
-        if method == "HEAD" and endpoint.method == "GET":
-            return None
-        accepts = "GET, HEAD" if endpoint.method == "GET" else "POST"
-        sentence = f"{path} does not take {method}; use {endpoint.method}"
-        return refused(405, sentence, (b"allow", accepts.encode()))
-
-    def _is_proven(self, request: Request) -> bool:
-        tokens = [each for each in (self.token, self.token_for(request.route)) if each is not None]
-        if not tokens:
-            return True
-        scheme, _, token = request.fields.get(b"authorization", b"").partition(b" ")
-        given = token.strip()
-        return scheme.lower() == b"bearer" and any(
-            hmac.compare_digest(given, each) for each in tokens
-        )
-
-
-def _refuse_kind(fields: dict[bytes, bytes]) -> Answer | None:
-    """Refuse all but JSON, the one kind that a web page may not send unasked."""
-    if fields.get(b"content-type") == JSON:
-        return None
-    kind = fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind == JSON:
-        return None
-    sent = kind.decode("latin-1") or "no content type"
-    return refused(415, f"POST takes JSON only, got {sent}; send Content-Type: {JSON.decode()}")
+    return answer._replace(headers=answer.headers + assets.HEADERS)

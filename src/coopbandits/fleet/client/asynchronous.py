@@ -1,53 +1,78 @@
-"""The client for asyncio programs."""
+"""The client for asyncio programs: connections on an event loop."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from coopbandits.fleet.client.breaker import GLANCE
-from coopbandits.fleet.client.caller import AWAY, Call, Caller, Shared
-from coopbandits.fleet.client.exchange import (
-    ALIVE,
-    BANDITS,
-    CLUSTER,
-    HEALTH,
-    READY,
-    Content,
-    adopt_request,
-    arms_in,
-    arms_request,
-    bandits_in,
-    choice_in,
-    content_in,
-    drain_request,
-    export_request,
-    receipt_in,
-    recommendation_in,
-    recommendation_request,
-    state_request,
-    unpack,
-)
-from coopbandits.fleet.client.pool import Pool
-from coopbandits.fleet.client.streams import StreamLink
-from coopbandits.fleet.client.wire import BROKEN, Reply, Request
-from coopbandits.fleet.service import (
-    CONFIDENCE,
-    ArmEstimate,
-    BanditState,
-    Choice,
-    Context,
-    Receipt,
-    Recommendation,
-)
+from httptools import HttpParserError
 
-T = TypeVar("T")
+from coopbandits.fleet.client.calls import CONNECTIONS, GLANCE, Call, Calls, Transport, quiet_check
+from coopbandits.fleet.client.exchange import Reply, ReplyParser
+
+if TYPE_CHECKING:
+    import ssl
 
 
-class SharedStreams(Shared):
+class StreamLink(asyncio.Protocol):
+    """A connection to the agent."""
+
+    def __init__(self) -> None:
+        self.parser = ReplyParser()
+        self._transport: asyncio.Transport | None = None
+        self._waiting: asyncio.Future[Reply] | None = None
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def ask(self, call: Call) -> Reply:
+        """Send a request, and wait for the reply."""
+        assert self._transport is not None  # noqa: S101  it is made with one
+        async with asyncio.timeout(call.left()):
+            self._waiting = asyncio.get_running_loop().create_future()
+            self._transport.write(call.data)
+            try:
+                return await self._waiting
+            finally:
+                self._waiting = None
+
+    def is_quiet(self) -> bool:
+        assert self._transport is not None  # noqa: S101  connected before
+        # The event loop may not have looked at the socket for a while.
+        return not self._transport.is_closing() and self._has_no_news()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()  # no request is in flight
+
+    # Called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._has_no_news = quiet_check(transport.get_extra_info("socket").fileno())
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiting is None or self._waiting.done():
+            self.close()  # nobody has asked
+            return
+        try:
+            reply = self.parser.feed(data)
+        except (EOFError, HttpParserError) as error:
+            self._waiting.set_exception(error)
+        else:
+            if reply is not None:
+                self._waiting.set_result(reply)
+
+    def eof_received(self) -> None:
+        self.data_received(b"")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost.set_result(None)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(error or EOFError("the connection was closed"))
+
+
+class Streams(Transport[StreamLink]):
     """Connections on one event loop.
 
     Attributes
@@ -55,106 +80,59 @@ class SharedStreams(Shared):
     loop : AbstractEventLoop or None
         Whose connections these are; None before the first call.
     probing : Task or None
-        Looks whether the agent is back.
-    pool : Pool
-        The connections.
-    line : Semaphore
-        Lets as many calls pass as there may be connections.
+        Finds out whether the agent is back.
     """
 
     def begin(self) -> None:
-        """Begin without connections."""
         super().begin()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.probing: asyncio.Task[None] | None = None
-        self.pool = Pool[StreamLink]()
-        self.line = asyncio.Semaphore(self.connections)
+        self._turns = asyncio.Semaphore(self.most)
 
     def begin_after_fork(self) -> None:
-        """Leave the connections to the parent, and begin anew."""
         # Kept alive: a transport that is closed here, or collected, tells the parent's event loop.
         self._of_parent = self.pool, self.probing
         self.begin()
 
+    def attend(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self.loop is not loop:
+            self.begin()
+            self.loop = loop
 
-class AsyncClient(Caller):
-    """Like `Client`, with the same parameters, without blocking the event loop.
-
-    Tasks may share a client. It belongs to the event loop that runs it; on another one, or after a
-    fork, it begins with new connections.
-    """
-
-    _shared: SharedStreams
-
-    def _make_shared(self) -> SharedStreams:
-        return SharedStreams(self.connections)
-
-    async def choose(
-        self, allowed: Iterable[str] | None = None, context: Context | None = None
-    ) -> Choice:
-        """Return an option to use now, one of `allowed` if given, for a request like this."""
-        request, names = self._choosing(allowed, context)
+    async def enter(self, call: Call) -> bool:
         try:
-            return await self._ask(request, choice_in)
-        except AWAY as error:
-            return self._stand_in(names, error)
+            async with asyncio.timeout(call.left()):
+                return await self._turns.acquire()
+        except TimeoutError:
+            return False
 
-    async def observe(self, ticket: str, reward: float) -> Receipt:
-        """Hand in the reward of a ticket."""
-        request = self._observing(ticket, reward)
-        return request if isinstance(request, Receipt) else await self._ask(request, receipt_in)
+    def leave(self) -> None:
+        self._turns.release()
 
-    async def arms(self, context: Context | None = None) -> list[ArmEstimate]:
-        """Return an estimate of every option, for requests like this where a context is given."""
-        return await self._ask(arms_request(context, self._prefix), arms_in)
+    async def connect(self, call: Call) -> StreamLink:
+        loop, pool = asyncio.get_running_loop(), self.pool
+        async with asyncio.timeout(call.left()):
+            if isinstance(self.place, Path):
+                _, link = await loop.create_unix_connection(StreamLink, str(self.place))
+            else:
+                host, port = self.place
+                _, link = await loop.create_connection(StreamLink, host, port, ssl=self.tls)
+        pool.all.add(link)
+        return link
 
-    async def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
-        """Return which option won so far, and how sure that is."""
-        request = recommendation_request(confidence, self._prefix)
-        return await self._ask(request, recommendation_in)
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
-    async def bandits(self) -> list[BanditState]:
-        """Return the agent's bandits."""
-        return await self._ask(BANDITS, bandits_in)
-
-    async def export(self) -> dict[str, Any]:
-        """Return everything that the agent has learned, of one bandit or of all."""
-        return await self._ask(export_request(self._prefix), content_in)
-
-    async def health(self) -> dict[str, Any]:
-        """Return the agent's state."""
-        return await self._ask(HEALTH, content_in)
-
-    async def state(self, since: int = 0, bandit: str = "") -> dict[str, Any]:
-        """Return what a page shows of the agent, or of one bandit, and what happened since."""
-        return await self._ask(state_request(since, bandit), content_in)
-
-    async def cluster(self) -> dict[str, Any]:
-        """Return the cluster's document, and who has which version of it."""
-        return await self._ask(CLUSTER, content_in)
-
-    async def adopt(self, signed: bytes) -> dict[str, Any]:
-        """Hand over a signed document of the cluster, as JSON; return what `cluster` does."""
-        return await self._ask(adopt_request(signed), content_in)
-
-    async def ready(self) -> str | None:
-        """Return None if the agent can serve, otherwise the reason."""
-        try:
-            await self._ask(READY, content_in)
-        except AWAY as error:
-            return str(error)
-        return None
-
-    async def drain(self, seconds: float | None = None) -> None:
-        """Stop the agent in order, waiting so long for open tickets, or as it is configured."""
-        await self._ask(drain_request(seconds), content_in)
+    async def glance(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self.probing = asyncio.create_task(work(), name="coopbandits-probe")
+        await asyncio.wait([self.probing], timeout=GLANCE)
 
     async def close(self) -> None:
-        """Close the connections; the next call opens a new one."""
-        shared = self._shared
-        old, shared.pool = shared.pool, Pool[StreamLink]()
-        probing, shared.probing = shared.probing, None
-        if shared.loop is not asyncio.get_running_loop():
+        """Close the connections, and return once they are closed."""
+        old = self.renew_pool()
+        probing, self.probing = self.probing, None
+        if self.loop is not asyncio.get_running_loop():
             return
         if probing is not None:
             probing.cancel()
@@ -162,79 +140,36 @@ class AsyncClient(Caller):
         links = list(old.all)
         old.close()
         for link in links:
-            await link.closed()
+            await link.lost
+
+
+class AsyncClient(Calls[StreamLink]):
+    """Like `Client`, with the same parameters, without blocking the event loop.
+
+    Tasks may share a client. It belongs to the event loop that runs it; on another one, or after a
+    fork, it begins with new connections.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        timeout: float = 2.0,
+        tls: ssl.SSLContext | None = None,
+        *,
+        connections: int = CONNECTIONS,
+        default: str | None = None,
+        bandit: str | None = None,
+    ) -> None:
+        self._streams = Streams(address, tls, connections)
+        super().__init__(self._streams, token, timeout, default, bandit)
+
+    async def close(self) -> None:
+        """Close the connections; the next call opens a new one."""
+        await self._streams.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
-
-    async def _ask(self, request: Request, read: Callable[[Content], T]) -> T:
-        if self._shared.loop is not asyncio.get_running_loop():
-            self._shared.begin()
-            self._shared.loop = asyncio.get_running_loop()
-        if self._is_hopeless(request):
-            await self._probe()
-            if self._is_hopeless(request):
-                raise self._hopeless()
-        call = Call(self, request)
-        while True:
-            try:
-                reply = await self._attempt(call)
-                break
-            except BROKEN as error:
-                pause = call.pause_after(error)
-            await asyncio.sleep(pause)
-        call.succeed()
-        return unpack(reply, self.place, read)
-
-    async def _attempt(self, call: Call) -> Reply:
-        line, pool = self._shared.line, self._shared.pool
-        try:
-            async with asyncio.timeout(call.left()):
-                await line.acquire()
-        except TimeoutError:
-            raise call.in_line() from None
-        try:
-            async with asyncio.timeout(call.left()):
-                kept = pool.reuse()
-                link = kept or await self._connect(pool)
-                with pool.using(link, kept=kept is not None):
-                    return await link.ask(call.data)
-        finally:
-            line.release()
-
-    async def _connect(self, pool: Pool[StreamLink]) -> StreamLink:
-        loop = asyncio.get_running_loop()
-        if isinstance(self.place, Path):
-            _, link = await loop.create_unix_connection(StreamLink, str(self.place))
-        else:
-            host, port = self.place
-            _, link = await loop.create_connection(StreamLink, host, port, ssl=self.tls)
-        pool.all.add(link)
-        return link
-
-    async def _probe(self) -> None:
-        """See from time to time whether the agent is back, without keeping the caller waiting."""
-        breaker = self._shared.breaker
-        if not breaker.begin_probe():
-            return
-
-        async def ask() -> None:
-            try:
-                call = Call(self, ALIVE)
-                await self._attempt(call)
-                call.succeed()
-            except BROKEN:
-                pass
-            finally:
-                breaker.end_probe()
-
-        self._shared.probing = asyncio.create_task(ask(), name="coopbandits-probe")
-        await asyncio.wait([self._shared.probing], timeout=GLANCE)

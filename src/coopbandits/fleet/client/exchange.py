@@ -1,16 +1,22 @@
-"""What is asked of an agent, and the meaning of its answers."""
+"""What clients send to an agent, and what its answers mean: no sockets, no waiting.
+
+A `Request` is one call of the API: its bytes, and how its answer is read. A `ReplyParser` turns the
+bytes that come back over one connection into `Reply` objects, and `unpack` turns a reply into the
+result of the call or the error that the agent answered with.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
+
+from httptools import HttpParserError, HttpResponseParser
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, show_place
-from coopbandits.fleet.client.wire import Reply, Request
 from coopbandits.fleet.service import (
     ArmEstimate,
     BanditState,
@@ -27,9 +33,11 @@ from coopbandits.fleet.service import (
     require_context,
 )
 
-HEALTH, BANDITS = Request("GET", "/health"), Request("GET", "/bandits")
-CLUSTER = Request("GET", "/cluster")
-READY, ALIVE = Request("GET", "/ready"), Request("GET", "/alive")
+BROKEN = (OSError, EOFError, HttpParserError)
+"""Failures of a connection that a new one repairs if the agent was only restarted."""
+
+LARGEST = 1 << 22
+"""Bytes of an answer that are read; what answers at the address may be something else."""
 
 ERRORS: dict[int, type[InputError]] = {
     404: UnknownTicketError,
@@ -45,8 +53,48 @@ class UnreachableError(ConnectionError):
     """No agent answered in time."""
 
 
+class Reply(NamedTuple):
+    """An HTTP response."""
+
+    status: int
+    headers: dict[bytes, bytes]
+    body: bytes
+
+
+class Request(NamedTuple, Generic[T]):
+    """One call of the API; `read` takes the result out of the JSON object of its answer."""
+
+    method: str
+    path: str
+    read: Callable[[Content], T]
+    body: bytes = b""
+
+    def encode(self, head: bytes) -> bytes:
+        """Return the bytes to send; `head` has the headers that all requests have."""
+        if self.method == "POST":
+            kind = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(self.body)
+            head += kind
+        line = f"{self.method} {self.path} HTTP/1.1\r\n".encode()
+        return b"%s%s\r\n%s" % (line, head, self.body)
+
+
+def head_of(place: Address | Path, token: str | None) -> bytes:
+    """Return the headers that every request to an agent has."""
+    head = f"host: {'localhost' if isinstance(place, Path) else place}\r\n"
+    if token is not None:
+        if not (token.isascii() and token.isprintable() and token.strip() == token != ""):
+            raise InputError(
+                "the token has characters that no header can carry; use printable ASCII, without "
+                "spaces or line ends around it"
+            )
+        head += f"authorization: Bearer {token}\r\n"
+    return head.encode()
+
+
+# The calls of the API. `prefix` is where the paths of a bandit begin, "" for an agent's only one.
+
+
 def prefix_of(bandit: str | None) -> str:
-    """Return where the paths of a bandit begin; "" for the only one of an agent."""
     if bandit is None:
         return ""
     if not isinstance(bandit, str) or not bandit:
@@ -54,120 +102,114 @@ def prefix_of(bandit: str | None) -> str:
     return f"/bandits/{quote(bandit, safe='')}"
 
 
-def choose_request(allowed: list[str] | None, context: Context | None, prefix: str = "") -> Request:
-    """Return the request for an option."""
-    told = {"allowed": allowed, "context": context}
-    body = {name: value for name, value in told.items() if value is not None}
-    return Request("POST", f"{prefix}/choose", _json(body) if body else b"")
-
-
-def arms_request(context: Context | None, prefix: str = "") -> Request:
-    """Return the request for estimates, for requests of an application like this if told."""
-    if context is None:
-        return Request("GET", f"{prefix}/arms")
-    told = json.dumps(require_context(context))
-    return Request("GET", f"{prefix}/arms?{urlencode({'context': told})}")
-
-
-def observe_request(ticket: str, reward: float, prefix: str = "") -> Request:
-    """Return the request that hands in a reward."""
-    body = _json({"ticket": ticket, "reward": reward})
-    return Request("POST", f"{prefix}/observe", body)
-
-
-def drain_request(seconds: float | None) -> Request:
-    """Return the request that stops an agent in order."""
-    return Request("POST", "/drain", b"" if seconds is None else _json({"seconds": seconds}))
-
-
-def state_request(since: int, bandit: str = "") -> Request:
-    """Return the request for what a page shows, with what happened after an event."""
-    of = f"&{urlencode({'bandit': bandit})}" if bandit else ""
-    return Request("GET", f"/ui/state?since={int(since)}{of}")
-
-
-def recommendation_request(confidence: float, prefix: str = "") -> Request:
-    """Return the request for a recommendation."""
-    return Request("GET", f"{prefix}/recommendation?{urlencode({'confidence': confidence})}")
-
-
-def export_request(prefix: str = "") -> Request:
-    """Return the request for everything learned."""
-    return Request("GET", f"{prefix}/export")
-
-
-def adopt_request(signed: bytes) -> Request:
-    """Return the request that hands over a document of the cluster, which is JSON already."""
-    return Request("POST", "/cluster/document", signed)
-
-
 def _json(body: Content) -> bytes:
     return json.dumps(body).encode()  # msgspec is as large as the rest of the client together
 
 
-def choice_in(content: Content) -> Choice:
-    """Return the choice in an answer."""
-    return Choice(content["ticket"], content["arm"])
-
-
-def receipt_in(content: Content) -> Receipt:
-    """Return the receipt in an answer."""
-    return Receipt(content["ticket"], content["arm"], content["reward"], content["duplicate"])
-
-
-def arms_in(content: Content) -> list[ArmEstimate]:
-    """Return the estimates in an answer."""
-    return [_estimate(arm) for arm in content["arms"]]
-
-
-def _estimate(arm: Content) -> ArmEstimate:
-    """Return an estimate with its interval as a tuple, which JSON does not have."""
-    interval = arm["confidence"]
-    known = {name: arm[name] for name in ArmEstimate._fields}
-    return ArmEstimate(**{**known, "confidence": interval and tuple(interval)})
-
-
-def bandits_in(content: Content) -> list[BanditState]:
-    """Return the bandits in an answer."""
-    known = BanditState._fields
-    return [BanditState(**{name: each[name] for name in known}) for each in content["bandits"]]
-
-
-def recommendation_in(content: Content) -> Recommendation:
-    """Return the recommendation in an answer."""
-    return Recommendation(**{name: content[name] for name in Recommendation._fields})
-
-
-def content_in(content: Content) -> Content:
-    """Return an answer as it is."""
+def _content(content: Content) -> Content:
     return content
 
 
-def unpack(reply: Reply, place: Address | Path, read: Callable[[Content], T]) -> T:
-    """Return what is read in an agent's answer, or raise the error that it refused with."""
+def _receipt(content: Content) -> Receipt:
+    return Receipt(content["ticket"], content["arm"], content["reward"], content["duplicate"])
+
+
+# Fields that a later version of the agent adds are left out.
+
+
+def _arms(content: Content) -> list[ArmEstimate]:
+    found = []
+    for arm in content["arms"]:
+        interval = arm["confidence"]  # a list in JSON
+        known = {name: arm[name] for name in ArmEstimate._fields}
+        found.append(ArmEstimate(**known | {"confidence": interval and tuple(interval)}))
+    return found
+
+
+def _bandits(content: Content) -> list[BanditState]:
+    return [BanditState(**{k: x[k] for k in BanditState._fields}) for x in content["bandits"]]
+
+
+def _recommendation(content: Content) -> Recommendation:
+    return Recommendation(**{name: content[name] for name in Recommendation._fields})
+
+
+def choose_request(
+    prefix: str, allowed: list[str] | None, context: Context | None
+) -> Request[Choice]:
+    given = {"allowed": allowed, "context": context}
+    body = {name: value for name, value in given.items() if value is not None}
+
+    def read(content: Content) -> Choice:
+        return Choice(content["ticket"], content["arm"])
+
+    return Request("POST", f"{prefix}/choose", read, _json(body) if body else b"")
+
+
+def observe_request(prefix: str, ticket: str, reward: float) -> Request[Receipt]:
+    body = _json({"ticket": ticket, "reward": reward})
+    return Request("POST", f"{prefix}/observe", _receipt, body)
+
+
+def arms_request(prefix: str, context: Context | None) -> Request[list[ArmEstimate]]:
+    query = ""
+    if context is not None:
+        query = "?" + urlencode({"context": json.dumps(require_context(context))})
+    return Request("GET", f"{prefix}/arms{query}", _arms)
+
+
+def recommendation_request(prefix: str, confidence: float) -> Request[Recommendation]:
+    query = urlencode({"confidence": confidence})
+    return Request("GET", f"{prefix}/recommendation?{query}", _recommendation)
+
+
+def export_request(prefix: str) -> Request[Content]:
+    return Request("GET", f"{prefix}/export", _content)
+
+
+def state_request(since: int, bandit: str) -> Request[Content]:
+    of = f"&{urlencode({'bandit': bandit})}" if bandit else ""
+    return Request("GET", f"/ui/state?since={int(since)}{of}", _content)
+
+
+def adopt_request(signed: bytes) -> Request[Content]:
+    return Request("POST", "/cluster/document", _content, signed)  # it is JSON already
+
+
+def drain_request(seconds: float | None) -> Request[Content]:
+    body = b"" if seconds is None else _json({"seconds": seconds})
+    return Request("POST", "/drain", _content, body)
+
+
+BANDITS = Request("GET", "/bandits", _bandits)
+HEALTH, CLUSTER = Request("GET", "/health", _content), Request("GET", "/cluster", _content)
+READY, ALIVE = Request("GET", "/ready", _content), Request("GET", "/alive", _content)
+
+
+def unpack(reply: Reply, request: Request[T], place: Address | Path) -> T:
+    """Return the result of a call, or raise the error that the agent answered with."""
     try:
         content = json.loads(reply.body)
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise _no_agent(reply, place, "is not a JSON object")
+    status = reply.status
     try:
-        if reply.status == 200:
-            return read(content)
+        if status == 200:
+            return request.read(content)
     except (KeyError, TypeError):
-        raise _no_agent(reply, place, "has not the fields of one") from None
-    sentence = str(content.get("error", f"the agent answered {reply.status}"))
-    if reply.status == 429:
-        raise TooManyTicketsError(sentence, _seconds(reply.headers.get(b"retry-after", b"1")))
-    if reply.status >= 500:
+        raise _no_agent(reply, place, "lacks fields of one") from None
+    sentence = str(content.get("error", f"the agent answered {status}"))
+    if status == 429:
+        header = reply.headers.get(b"retry-after", b"1")
+        # A proxy may send a date.
+        raise TooManyTicketsError(sentence, float(header) if header.isdigit() else 1.0)
+    if status >= 500:
         raise UnavailableError(sentence)
-    if reply.status == 404 and read is not receipt_in:  # only rewards have tickets
+    if status == 404 and request.read is not _receipt:  # only rewards have tickets
         raise UnknownBanditError(sentence)
-    raise ERRORS.get(reply.status, InputError)(sentence)
-
-
-def _seconds(header: bytes) -> float:
-    return float(header) if header.isdigit() else 1.0  # a proxy may send a date
+    raise ERRORS.get(status, InputError)(sentence)
 
 
 def _no_agent(reply: Reply, place: Address | Path, why: str) -> UnreachableError:
@@ -175,3 +217,74 @@ def _no_agent(reply: Reply, place: Address | Path, why: str) -> UnreachableError
         f"what answers at {show_place(place)} is no agent: its answer, status {reply.status}, "
         f"{why}; check the address"
     )
+
+
+class ReplyParser:
+    """The bytes that come back over one connection, as replies.
+
+    Attributes
+    ----------
+    reusable : bool
+        Whether another request may follow.
+    """
+
+    def __init__(self) -> None:
+        self._parser = HttpResponseParser(self)
+        self._reply: Reply | None = None
+        self._begun = self.reusable = False
+        self._size = 0  # of all that came since the last reply, headers and 1xx replies included
+
+    def feed(self, data: bytes) -> Reply | None:
+        """Add received bytes, b"" at the end of the connection; return a reply once complete.
+
+        Raises
+        ------
+        EOFError, HttpParserError
+            No reply will come over this connection.
+        """
+        if not data:
+            # Without a length, a reply lasts until the end of the connection.
+            framed = {b"content-length", b"transfer-encoding"}
+            if not self._begun or not self._headed or not framed.isdisjoint(self._headers):
+                raise EOFError("the connection was closed")
+            self.reusable = False
+            return Reply(self._parser.get_status_code(), self._headers, b"".join(self._parts))
+        self._size += len(data)
+        if self._size > LARGEST:
+            raise EOFError(f"the answer is larger than {LARGEST} bytes")
+        self._parser.feed_data(data)
+        reply, self._reply = self._reply, None
+        if reply is None:
+            return None
+        self._size = 0
+        if self._begun:  # there is more than was asked for
+            self.reusable = False
+        if reply.status == 408:  # a proxy gave up an idle connection
+            self.reusable = False
+            raise EOFError("the connection was given up")
+        return reply
+
+    # Called by the parser
+
+    def on_message_begin(self) -> None:
+        self._begun, self._headed = True, False
+        self._headers: dict[bytes, bytes] = {}
+        self._parts: list[bytes] = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        self._headed = True
+
+    def on_body(self, part: bytes) -> None:
+        self._parts.append(part)
+
+    def on_message_complete(self) -> None:
+        self._begun = False
+        status = self._parser.get_status_code()
+        if self._reply is not None:
+            self.reusable = False  # the first was the answer, and nobody asked for another
+        elif status >= 200:  # others only announce one
+            self.reusable = self._parser.should_keep_alive()
+            self._reply = Reply(status, self._headers, b"".join(self._parts))

@@ -36,7 +36,7 @@ from coopbandits.fleet.config.eligibility import traits_of
 from coopbandits.fleet.identity.files import behind, write_file
 from coopbandits.fleet.process.assemble import open_bandits, open_kept
 from coopbandits.fleet.process.declarations import adopted_document, all_bandits, in_force
-from coopbandits.fleet.service.bandits import REMOVED, learned
+from coopbandits.fleet.service.bandit import REMOVED, learned
 from coopbandits.fleet.storage.disk import DiskError, FileDisk, InUseError, MemoryDisk
 from coopbandits.fleet.storage.journal import check_identity, read_identity
 from coopbandits.fleet.storage.replica import Bandits

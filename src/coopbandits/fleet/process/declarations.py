@@ -189,7 +189,7 @@ def take(service: ServedAgent, declared: Declarations) -> None:
     try:
         declare(node.bandits, declared.values(), write=True)
         found = all_bandits(config, node.bandits, declared)
-        service.take(found)
+        service.declare(found)
         node.make_room(room_for(found, node.bandits))
         node.sessions.take(found)
     except DiskError as error:  # before the first of them has changed, or when it relinks

@@ -155,7 +155,7 @@ class LocalAgent:
 
     def cluster(self) -> dict[str, Any]:
         """Return the cluster's document, and every agent's version of it."""
-        return self._ask(lambda: self._runtime.service.ruling())
+        return self._ask(lambda: self._runtime.service.cluster())
 
     def adopt(self, signed: bytes) -> dict[str, Any]:
         """Adopt a signed document of the cluster, as JSON; return the same as `cluster`."""

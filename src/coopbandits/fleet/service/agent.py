@@ -1,4 +1,7 @@
-"""What an agent answers applications: for each bandit a `ServedBandit`, and all together."""
+"""An agent as its applications and operators see it: its bandits, the cluster's document, health.
+
+Implements `Service`; each bandit is a `ServedBandit`.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from coopbandits.core.errors import unknown_name
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.document.seal import from_json
+from coopbandits.fleet.identity.operators import key_text
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
     CONFIDENCE,
@@ -25,14 +32,13 @@ from coopbandits.fleet.service import (
     UnknownTicketError,
 )
 from coopbandits.fleet.service.bandit import DRAINING, ServedBandit
-from coopbandits.fleet.service.bandits import adopt, bandit_metrics, bandit_state, ruling, state_of
+from coopbandits.fleet.service.metrics import agent_metrics
+from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
 
 
 class ServedAgent:
     """Implements `Service` for one agent.
-
-    What is asked without naming a bandit is answered where there is one only.
 
     Parameters
     ----------
@@ -50,6 +56,10 @@ class ServedAgent:
 
     Attributes
     ----------
+    services : dict of int to ServedBandit
+        All bandits, retired ones too, by number.
+    token : str or None
+        The token of the only bandit; None where there are more.
     failure : str
         Why the agent serves no more; "" while it does.
     draining : bool
@@ -70,29 +80,28 @@ class ServedAgent:
         self.stored = stored
         self.services: dict[int, ServedBandit] = {}
         self._live: list[ServedBandit] = []  # those that have arms
+        self._only: ServedBandit | None = None  # of these, where there is one
+        self.token: str | None = None
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
-        self.take(session.bandit for session in node.sessions.sessions.values())
+        self.declare(session.bandit for session in node.sessions.sessions.values())
 
-    def take(self, bandits: Iterable[BanditConfig]) -> None:
-        """Use these declarations from now on."""
+    def declare(self, bandits: Iterable[BanditConfig]) -> None:
+        """Go by these declarations from now on."""
         for bandit in bandits:
             if bandit.number in self.services:
-                self.services[bandit.number].take(bandit)
+                self.services[bandit.number].declare(bandit)
             else:
                 self.services[bandit.number] = ServedBandit(self, bandit)
         self._live = [each for each in self.services.values() if each.declared.arms]
+        self._only = self._live[0] if len(self._live) == 1 else None
+        self.token = None if self._only is None else self._only.token
 
     def renew_tokens(self, tokens: Mapping[str, str]) -> None:
-        """Use what token files hold by now; retired bandits keep their tokens."""
+        """Use the present contents of token files; retired bandits keep their tokens."""
         for service in self._live:
             service.token = tokens.get(service.declared.name)
-
-    @property
-    def token(self) -> str | None:
-        """The token of the bandit that is asked without being named; None where there are more."""
-        live = self._live
-        return live[0].token if len(live) == 1 else None
+        self.token = None if self._only is None else self._only.token
 
     def bandit(self, name: str) -> ServedBandit:
         """Return the service of one bandit."""
@@ -104,30 +113,31 @@ class ServedAgent:
 
     def bandits(self) -> list[BanditState]:
         """Return all bandits, the retired ones last."""
-        return sorted(map(bandit_state, self.services.values()), key=lambda state: state.retired)
+        found = [each.summary() for each in self.services.values()]
+        return sorted(found, key=lambda state: state.retired)
 
-    def _only(self) -> ServedBandit:
-        live = self._live
-        if len(live) != 1:
-            names = [service.declared.name for service in live][:10]
-            raise UnknownBanditError(
-                f"this agent has {len(live)} bandits: {', '.join(names)}"
-                f"{', …' if len(live) > 10 else ''}; name one, as in /bandits/"
-                f"{names[0] if names else 'NAME'}/choose"
-            )
-        return live[0]
+    def _unnamed(self) -> UnknownBanditError:
+        """Return the error of a call that must name a bandit."""
+        names, more = [service.declared.name for service in self._live][:10], len(self._live) > 10
+        return UnknownBanditError(
+            f"this agent has {len(self._live)} bandits: {', '.join(names)}{', …' if more else ''}; "
+            f"name one, as in /bandits/{names[0] if names else 'NAME'}/choose"
+        )
 
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
     ) -> Choice:
         """Choose where there is one bandit only."""
-        return self._only().choose(allowed, context)
+        if self._only is None:
+            raise self._unnamed()
+        return self._only.choose(allowed, context)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count a reward where there is one bandit only, or a late one of a retired bandit."""
-        only = self._only()
+        if self._only is None:
+            raise self._unnamed()
         try:
-            return only.observe(ticket, reward)
+            return self._only.observe(ticket, reward)
         except UnknownTicketError:
             owner = self.owner_of(ticket)
             if owner is None:
@@ -135,7 +145,7 @@ class ServedAgent:
         return owner.observe(ticket, reward)
 
     def owner_of(self, ticket: str) -> ServedBandit | None:
-        """Return the bandit that handed out a ticket: each has other tickets, also once retired."""
+        """Return the bandit that issued a ticket, which may be retired; tickets are unique."""
         for service in self.services.values():
             with suppress(UnknownTicketError):
                 service.replica.tickets.number(ticket)
@@ -144,16 +154,36 @@ class ServedAgent:
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm where there is one bandit only."""
-        return self._only().arms(context)
-
-    def context_schema(self) -> dict[str, Any] | None:
-        """Return what a context must be where there is one bandit only."""
-        live = self._live
-        return live[0].context_schema() if len(live) == 1 else None
+        if self._only is None:
+            raise self._unnamed()
+        return self._only.arms(context)
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
         """Return which option won so far where there is one bandit only."""
-        return self._only().recommendation(confidence)
+        if self._only is None:
+            raise self._unnamed()
+        return self._only.recommendation(confidence)
+
+    def context_schema(self) -> dict[str, Any] | None:
+        """Return the JSON schema of contexts where there is one bandit only."""
+        return None if self._only is None else self._only.encoder.schema()
+
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows of the first bandit, with events after number `since`."""
+        live = self._live or list(self.services.values())
+        if not live:
+            raise UnavailableError("this agent has no bandit yet")
+        return live[0].state(since)
+
+    def names_from(self, first: ServedBandit) -> list[str]:
+        """Return the name of one bandit, then those of all others that choose."""
+        others = [each for each in self._live if each is not first]
+        return [each.declared.name for each in (first, *others)]
+
+    def export(self) -> dict[str, Any]:
+        """Return everything learned, of all bandits."""
+        exported = {service.declared.name: service.export() for service in self.services.values()}
+        return {"agent": self.config.id, "cluster": self.config.cluster.name, "bandits": exported}
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data."""
@@ -173,53 +203,64 @@ class ServedAgent:
             "refused_strangers": node.strangers,
             "journal_bytes": node.bandits.journal.size,
             "trouble": node.trouble,
-            "document": state_of(node),
+            "document": self._document(),
             "bandits": {each.declared.name: each.health() for each in self.services.values()},
         }
 
-    def ruling(self) -> dict[str, Any]:
-        """Return the cluster's document as plain data, and who has which version of it."""
-        return ruling(self.node)
-
-    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
-        """Take a new document of the cluster, signed and as JSON; return what `ruling` does."""
-        return adopt(self.node, signed, self.failure, self.clock())
-
-    def state(self, since: int = 0) -> AgentState:
-        """Return what a page shows of the first bandit, with what happened after an event."""
-        live = self._live or list(self.services.values())
-        if not live:
-            raise UnavailableError("this agent has no bandit yet")
-        return live[0].state(since)
-
-    def listed(self, shown: ServedBandit) -> list[str]:
-        """Return the names of all bandits that choose, that of one first."""
-        others = [each for each in self._live if each is not shown]
-        return [each.declared.name for each in (shown, *others)]
-
     def ready(self) -> str | None:
         """Return None if the agent can serve, otherwise the reason in one sentence."""
-        if self.node.bandits.journal.read_only and not self.failure:
-            return f"{self.node.trouble}; until it can, choices come without tickets"
-        return self.failure or self.node.trouble or self._unready()
-
-    def _unready(self) -> str | None:
-        """Return why an agent in which nothing is wrong shall not be asked, if so."""
+        node = self.node
+        if self.failure:
+            return self.failure
+        if node.bandits.journal.read_only:
+            return f"{node.trouble}; until it can, choices come without tickets"
+        if node.trouble:
+            return node.trouble
         if self.draining:
             return DRAINING
-        peers, needed = self.node.peers.values(), self.ready_neighbors
-        linked = sum(peer.met for peer in peers)
+        linked, needed = sum(peer.met for peer in node.peers.values()), self.ready_neighbors
         if linked < needed:
             return (
-                f"{linked} of {len(peers)} neighbours are linked, and ready_neighbors is {needed}"
+                f"{linked} of {len(node.peers)} neighbours are linked, and ready_neighbors is "
+                f"{needed}"
             )
         return None
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics, under a bounded number of labels."""
-        return bandit_metrics(self.node, list(self.services.values()))
+        return agent_metrics(self.node, list(self.services.values()))
 
-    def export(self) -> dict[str, Any]:
-        """Return everything learned, of all bandits."""
-        exported = {service.declared.name: service.export() for service in self.services.values()}
-        return {"agent": self.config.id, "cluster": self.config.cluster.name, "bandits": exported}
+    def _document(self) -> dict[str, Any]:
+        documents = self.node.settings.keeper
+        return {
+            "version": documents.version,
+            "digest": documents.digest.hex(),
+            "alarm": documents.alarm,
+        }
+
+    def cluster(self) -> dict[str, Any]:
+        """Return the cluster's document, whom the agent trusts, and its neighbours' versions."""
+        node, documents = self.node, self.node.settings.keeper
+        signed = documents.kept.signed if documents.kept else None
+        return {
+            "id": node.settings.node,
+            "cluster": documents.cluster,
+            **self._document(),
+            "operators": [key_text(key) for key in documents.keys],
+            "neighbors": {
+                name: reader.version if (reader := node.spread.readers.get(name)) else None
+                for name in node.peers
+            },
+            "content": signed.content.decode() if signed else None,
+            "signed": msgspec.to_builtins(signed) if signed else None,
+        }
+
+    def adopt(self, signed: bytes | bytearray) -> dict[str, Any]:
+        """Apply a new document of the cluster, signed and as JSON; return what `cluster` does."""
+        if self.failure:
+            raise UnavailableError(self.failure)
+        try:
+            self.node.adopt(from_json(signed), self.clock())
+        except DiskError as error:
+            raise UnavailableError(f"{error}; the document is not taken") from error
+        return self.cluster()

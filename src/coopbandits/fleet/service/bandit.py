@@ -1,6 +1,8 @@
-"""What one bandit answers applications: names for numbers, tickets, estimates, recommendations.
+"""One bandit as its application sees it: arms by name, tickets, estimates and recommendations.
 
-`Menu` says which arms may be chosen: declared, not frozen, pinned, and with a minimum share.
+A `ServedBandit` turns names into places of arms and requests into events of the replica. What may
+be chosen is in `ArmSelection`: arms that are declared, not frozen, or pinned, and with a minimum
+share. How fast an application may pull is in `RateLimit`: slower than neighbours would believe.
 """
 
 from __future__ import annotations
@@ -9,348 +11,136 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coopbandits.core import recommend
 from coopbandits.core.aggregate.aggregation import Moving
+from coopbandits.core.aggregate.claims import SLACK
 from coopbandits.core.choice import NO_INFORMATION
-from coopbandits.core.contract import Estimate, Share, Vector
+from coopbandits.core.contract import Estimate, Share
 from coopbandits.core.draws import uniform_of
 from coopbandits.core.errors import InputError, unknown_name
-from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.features import ONES
 from coopbandits.fleet.config.files import read_token
-from coopbandits.fleet.protocol.node import Node
+from coopbandits.fleet.document.content import Document
+from coopbandits.fleet.document.keeper import Taker
+from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
+    BanditState,
     Choice,
     Context,
     Receipt,
     Recommendation,
+    TooManyTicketsError,
     UnavailableError,
     UnknownTicketError,
     require_allowed,
     require_reward,
     require_ticket,
 )
-from coopbandits.fleet.service.bandits import bandit_state, learned
-from coopbandits.fleet.service.pace import Allowance, Pace
-from coopbandits.fleet.service.watching import agent_state, warning
+from coopbandits.fleet.service.metrics import scatter
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.page.state import AgentState
+from coopbandits.fleet.storage.purging import PURGED
+from coopbandits.fleet.storage.replica import Replica
+from coopbandits.page.state import AgentState, ArmState, NeighborState
 
 if TYPE_CHECKING:
-    from coopbandits.core.contract import Estimate
+    from coopbandits.fleet.service.agent import ServedAgent
+
+log = logging.getLogger(__name__)
 
 DRAINING = "the agent is about to stop and makes no more choices"
 
-log = logging.getLogger(__name__)
+REMOVED = "removed"
+"""In exports, the state of an arm that is no longer declared."""
 
 QUANTILE = 1.959964
 """Of the normal distribution, for a two-sided 95 % interval."""
 
+BURST = SLACK / 2
+"""Seconds whose pulls may be made at once.
+
+Neighbours grant `SLACK` seconds. The other half is left for messages that come late and clocks that
+differ, so what is accepted here is never rejected there.
+"""
+
+AFTER_RESTART = 1.0
+"""Seconds whose pulls may be made right after a restart: how many were made just before is lost."""
+
 Interval = tuple[float, float] | None
 
 
-class Served(Protocol):
-    """What a bandit asks of the agent around it."""
-
-    node: Node
-    words: Callable[[], int]
-    clock: Callable[[], float]
-    failure: str
-    draining: bool
-    config: NodeConfig
-
-    def ready(self) -> str | None:
-        """Return None if the agent can serve, otherwise the reason in one sentence."""
-
-    def listed(self, shown: ServedBandit) -> list[str]:
-        """Return the names of all bandits that choose, that of one first."""
-
-    def owner_of(self, ticket: str) -> ServedBandit | None:
-        """Return the bandit that handed out a ticket."""
-
-
-class ServedBandit:
-    """Implements `BanditService` for one bandit of an agent.
+class RateLimit:
+    """A token bucket: calls pass at a rate, and in a burst after a rest.
 
     Parameters
     ----------
-    agent : Served
-        The agent.
-    bandit : BanditConfig
-        Which bandit it is about.
+    rate : float
+        Calls per second.
+    age : float
+        Seconds since the epoch began.
+    made : int
+        Calls since then.
+    now : float
+        The time.
+
+    Attributes
+    ----------
+    spare : float
+        Calls that may be made at once; whoever makes one subtracts it.
+    refused : int
+        Calls that came too early.
     """
 
-    def __init__(self, agent: Served, bandit: BanditConfig) -> None:
-        self.agent, self.node, self.words = agent, agent.node, agent.words
-        self._go_by(bandit)
-        self.token = _token_of(self.declared)
-        choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
-        self.choosing, self.observing = self._pace(choices), self._pace(rewards)
-        self.allowance = Allowance(bandit.most_pulls, self.choosing, self.observing)
-        self.node.settings.keeper.join(f"pace of {self.declared.number}", self.allowance)
+    def __init__(self, rate: float, age: float, made: int, now: float) -> None:
+        self.rate, self._most = rate, max(1.0, rate * BURST)
+        rested = self._most if made == 0 else rate * AFTER_RESTART
+        self.spare, self._when = min(rested, rate * (age + BURST) - made), now
+        self.refused = 0
 
-    def take(self, bandit: BanditConfig) -> None:
-        """Go by this declaration from now on."""
-        # A retired one is declared nowhere, and its late rewards are its application's alone.
-        if bandit.arms and bandit.token_file != self.declared.token_file:
-            self.token = _token_of(bandit)
-        self._go_by(bandit)
-        self.allowance.declare(bandit.most_pulls)
+    def check(self, now: float) -> None:
+        """Raise TooManyTicketsError for a call that comes too early."""
+        gained = self.rate * max(0.0, now - self._when)
+        self.spare, self._when = min(self._most, self.spare + gained), now
+        if self.spare < 1.0:
+            self.refused += 1
+            wait = (1.0 - self.spare) / self.rate
+            raise TooManyTicketsError(
+                f"this is faster than {self.rate:g} a second, and other agents would not believe "
+                f"it; wait {wait:.3g} s, or raise max_pulls_per_second on all nodes",
+                wait,
+            )
 
-    def _go_by(self, bandit: BanditConfig) -> None:
-        self.declared, self.scale, self.encoder = bandit, bandit.scale, bandit.encoder
-        self.replica = self.node.bandits.replicas[bandit.number]
-        self.menu = Menu(bandit, list(self.replica.arms))
-        self.names = self.menu.names
-
-    def _pace(self, made: int) -> Pace:
-        """Return a pace by all pulls since the epoch began: those that neighbours believe."""
-        bandit, now = self.declared, self.agent.clock()
-        document, rate = self.node.settings.keeper.document, bandit.most_pulls
-        if document is not None:  # the allowance lowers the pace then, but nobody believes less
-            rate = max(rate, document.settings.get("max_pulls_per_second", rate))
-        return Pace(rate, now - bandit.cluster.epoch, made, now)
-
-    def choose(
-        self, allowed: Sequence[str] | None = None, context: Context | None = None
-    ) -> Choice:
-        """Return an arm, one of `allowed` if given, for a request like this, and a ticket.
-
-        An agent that was started on a full disk answers by what it knows, without a ticket.
-        """
-        names = None if allowed is None else require_allowed(allowed)
-        numbers = self.menu.allowed(names, self.words)
-        features = self.encoder.encode(context)
-        if self.agent.draining and not self.agent.failure:
-            raise UnavailableError(f"{DRAINING}; ask another agent")
-        if self.replica.journal.read_only and not self.agent.failure:
-            return Choice("", self._name(self.replica.advise(self.words(), numbers, features)))
-        now = self._ready_for(self.choosing)
-        try:
-            number, arm = self.replica.choose(self.words(), numbers, now, features)
-        except DiskError as error:
-            raise UnavailableError(f"{error}; nothing was chosen") from error
-        self.choosing.spend()
-        return Choice(self.replica.tickets.name(number), self._name(arm))
-
-    def _ready_for(self, pace: Pace) -> float:
-        """Return the time; refuse a call that comes too early, or after a failure."""
-        if self.agent.failure:
-            raise UnavailableError(self.agent.failure)
-        now = self.agent.clock()
-        pace.check(now)
-        return now
-
-    def _name(self, place: int) -> str:
-        """Return the name of an arm of the agent's, which may be no longer declared."""
-        return list(self.replica.arms.values())[place] or "(purged)"
-
-    def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count the reward of a ticket; repeating the same one is harmless."""
-        number, reward = self._number(require_ticket(ticket)), require_reward(reward)
-        now = self._ready_for(self.observing)
-        try:
-            if self.replica.journal.trouble:
-                raise DiskError(self.replica.journal.trouble)
-            self.replica.expire(now)  # the next beat may be a second away
-            arm, duplicate = self.replica.observe(number, reward)
-        except DiskError as error:
-            raise UnavailableError(f"{error}; the reward is not counted") from error
-        if not duplicate:
-            self.observing.spend()
-            self.node.sessions.wake(self.declared.number)
-        return Receipt(ticket, self._name(arm), reward, duplicate)
-
-    def _number(self, ticket: str) -> int:
-        try:
-            return self.replica.tickets.number(ticket)
-        except UnknownTicketError:
-            owner = self.agent.owner_of(ticket)
-            if owner is None:
-                raise
-            name = owner.declared.name
-            raise UnknownTicketError(
-                f"this ticket is of bandit {name!r}, and not of {self.declared.name!r}; hand it in "
-                f"at /bandits/{name}/observe"
-            ) from None
-
-    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
-        """Return an estimate of every arm, for requests like this where a context is given."""
-        estimate = self.totals()
-        least = NO_INFORMATION * estimate.num_agents
-        if context is None:
-            means, intervals = self._means(estimate), self._intervals(estimate.certain)
-        else:
-            means, intervals = self._outlook(context, estimate)
-        return [
-            self._arm(k, float(estimate.counts[k]), least, mean, interval)
-            for k, (mean, interval) in enumerate(zip(means, intervals, strict=True))
-        ]
-
-    def totals(self) -> Estimate:
-        """Return reward sums and pulls of arms over the network, whatever the requests were."""
-        estimate, places = self.replica.agent.estimate(), self.menu.places
-        sums, counts, certain = estimate.sums[places], estimate.counts[places], estimate.certain
-        if self.encoder.features:
-            sums = sums[:, ONES]
-        if certain is not None:
-            by_arm = certain.sums.reshape(len(certain.counts), -1)  # with features, one each
-            certain = Share(by_arm[places, ONES], certain.counts[places])
-        return estimate._replace(sums=sums, counts=counts, extra=(), certain=certain)
-
-    def _means(self, totals: Estimate | Share) -> list[float]:
-        """Return the mean of every arm; not a number where it was never pulled."""
-        pairs = zip(totals.sums.tolist(), totals.counts.tolist(), strict=True)
-        return [total / pulls if pulls > 0.0 else math.nan for total, pulls in pairs]
-
-    def _intervals(self, certain: Share | None) -> list[Interval]:
-        """Return an interval about every arm's mean; None where no pulls of it are certified."""
-        if certain is None:
-            return [None] * len(self.names)
-        return [
-            self.scale.interval(mean, QUANTILE * self.scale.sigma / math.sqrt(pulls))
-            if pulls > 0.0
-            else None
-            for mean, pulls in zip(self._means(certain), certain.counts.tolist(), strict=True)
-        ]
-
-    def _outlook(self, context: Context, totals: Estimate) -> tuple[list[float], list[Interval]]:
-        """Return the same for requests like this, as the model expects."""
-        found, deviations = self.replica.context_agent.outlook(self.encoder.columns(context))
-        means, halves = found[self.menu.places].tolist(), deviations[self.menu.places].tolist()
-        if self.scale.bounded:  # a line leaves the range of rewards somewhere, and they never do
-            means = [min(max(mean, 0.0), 1.0) for mean in means]
-        # The model rests on all totals, so intervals need all of them to be certified.
-        if totals.certain is None or (totals.counts > totals.certain.counts).any():
-            return means, [None] * len(means)
-        pairs = zip(means, halves, strict=True)
-        return means, [self.scale.interval(mean, QUANTILE * half) for mean, half in pairs]
-
-    def context_schema(self) -> dict[str, Any] | None:
-        """Return what a context must be, as a JSON schema; None where there is none."""
-        return self.encoder.schema()
-
-    def _arm(
-        self, k: int, pulls: float, least: float, mean: float, interval: Interval
-    ) -> ArmEstimate:
-        at, replica = self.menu.places[k], self.replica
-        own, rewards = int(replica.own_counts[at]), float(replica.own_sums[at])
-        waiting = int(replica.agent.open_pulls[at])
-        if pulls <= least:
-            return ArmEstimate(self.names[k], None, 0.0, None, own, rewards, waiting)
-        mean = self.scale.reward(mean)
-        return ArmEstimate(self.names[k], mean, pulls, interval, own, rewards, waiting)
-
-    def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
-        """Return which option won so far, and how sure that is."""
-        return recommendation(self, confidence)
-
-    def export(self) -> dict[str, Any]:
-        """Return everything learned."""
-        return learned(self.declared, self.replica)
-
-    def health(self) -> dict[str, Any]:
-        """Return what the agent's health says of this bandit, as plain data.
-
-        `shares` are the agent's shares of all rewards and pulls, K and K numbers on the agent's
-        own scale, after each of the last rounds. Summed over all agents after the same round, they
-        equal what was submitted. Where agents hand pulls on, `moving` says how many are held here,
-        on their way to neighbours, and collected as far as is known here; else it is None.
-        """
-        return bandit_state(self)._asdict() | {
-            "mode": self.declared.mode,
-            "agents_known": self.replica.agent.estimate().num_agents,
-            "moving": moving(self),
-            "warning": warning(self),
-            "shares": {
-                str(r): [*self._reward_sums(share).tolist(), *share.counts.tolist()]
-                for r, share in self.replica.shares().items()
-            },
-        }
-
-    def _reward_sums(self, share: Share) -> Vector:
-        """Return the rewards of every arm in a share, whatever the requests were."""
-        return share.sums[ONES :: self.encoder.width] if self.encoder.features else share.sums
-
-    def state(self, since: int = 0) -> AgentState:
-        """Return what a page shows, with what happened after an event."""
-        return agent_state(self, since, self.agent.listed(self))
+    def change(self, rate: float) -> None:
+        self.rate, self._most = rate, max(1.0, rate * BURST)
+        self.spare = min(self.spare, self._most)
 
 
-def _token_of(bandit: BanditConfig) -> str | None:
-    """Return the token of a bandit; one that nobody knows where it cannot be read.
+class DocumentRate(Taker):
+    """Sets rate limits to what the cluster's document says, or else to a declared rate."""
 
-    A file that became unreadable must not keep an agent from what all others have taken already,
-    nor open the bandit to everybody.
-    """
-    try:
-        return None if bandit.token_file is None else read_token(bandit.token_file)
-    except InputError as error:
-        log.error("bandit %s is closed to all but the agent's token: %s", bandit.name, error)
-        return token_hex()
+    def __init__(self, declared: float, *limits: RateLimit) -> None:
+        self.declared, self.limits = declared, limits
+        self._of_document: float | None = None
 
+    def take(self, document: Document) -> None:
+        self._of_document = document.settings.get("max_pulls_per_second")
+        self.declare(self.declared)
 
-def moving(service: ServedBandit) -> dict[str, float] | None:
-    """Return where pulls are, where agents hand them on; an agent of one's own may not tell."""
-    ask = getattr(service.replica.agent, "moving", None)
-    found: Moving | None = ask() if ask is not None else None
-    return None if found is None else found._asdict()
+    def declare(self, rate: float) -> None:
+        self.declared = rate
+        for limit in self.limits:
+            limit.change(rate if self._of_document is None else self._of_document)
 
 
-def recommendation(service: ServedBandit, confidence: float) -> Recommendation:
-    """Return what an agent would recommend now."""
-    policy, scale, totals = service.declared.policy_object, service.scale, service.totals()
-    if reason := recommend.obstacle(policy.parts if policy.plays_parts else None):
-        return _best_mean(service, totals, confidence, reason)
-    found = recommend.recommend(totals, scale.sigma, confidence)
-    if found.pulls <= 0.0:
-        return _nothing_known(confidence)
-    arm = service.names[found.arm]
-    lead = found.lead * (scale.high - scale.low)
-    if not math.isfinite(lead):
-        said = f"{arm} has the best mean so far, but of some option no reward is known of yet."
-        return Recommendation(arm, None, found.pulls, confidence, False, said)
-    said = _sentence(arm, lead, found)
-    return Recommendation(arm, lead, found.pulls, confidence, lead > 0.0, said)
-
-
-def _best_mean(
-    service: ServedBandit, totals: Estimate, confidence: float, reason: str
-) -> Recommendation:
-    """Name the option with the best mean, of which nothing can be claimed for a reason."""
-    recommend.require_confidence(confidence)
-    known = totals.counts > NO_INFORMATION * totals.num_agents
-    if not known.any():
-        return _nothing_known(confidence)
-    means = totals.sums[known] / totals.counts[known]
-    arm = service.names[int(np.flatnonzero(known)[means.argmax()])]
-    said = f"{arm} has the best mean so far; how sure that is cannot be stated, since {reason}."
-    return Recommendation(arm, None, float(totals.counts.sum()), confidence, False, said)
-
-
-def _nothing_known(confidence: float) -> Recommendation:
-    return Recommendation(None, None, 0.0, confidence, False, "No reward is known of yet.")
-
-
-def _sentence(arm: str, lead: float, found: recommend.Recommendation) -> str:
-    sure = f"with {100 * found.confidence:.4g} % confidence after {found.pulls:.0f} rewards"
-    if lead > 0.0:
-        return f"{arm} is best: {sure}, its mean is at least {lead:.3g} above that of any other."
-    return (
-        f"{arm} has the best mean so far, but it is too early to tell: {sure}, another option's "
-        f"may be up to {-lead:.3g} higher."
-    )
-
-
-class Menu:
-    """The arms of one bandit as they are declared now.
+class ArmSelection:
+    """The arms of one bandit that may be chosen, as they are declared now.
 
     Parameters
     ----------
@@ -367,6 +157,8 @@ class Menu:
         Where each of them is among the agent's.
     open : list of int or None
         Places of those that may be chosen; None for all, where no others can come.
+    is_fixed : bool
+        Whether any choice without `allowed` is among `open`: no chance, no error.
     """
 
     def __init__(self, bandit: BanditConfig, known: Sequence[int]) -> None:
@@ -374,49 +166,409 @@ class Menu:
         at = {arm: place for place, arm in enumerate(known)}
         self.places = [at[arm.number] for arm in bandit.arms]
         self._places = dict(zip(self.names, self.places, strict=True))
-        self._frozen = {arm.name for arm in bandit.arms if arm.frozen}
         shares = ((self._places[arm.name], arm.minimum_share) for arm in bandit.arms)
         self._shares = [(place, share) for place, share in shares if share]
-        open_ = [place for name, place in self._places.items() if self._is_open(name)]
+        pinned = bandit.pinned
+        open_ = [
+            self._places[arm.name]
+            for arm in bandit.arms
+            if (not arm.frozen if pinned is None else arm.name == pinned)
+        ]
+        self._open = frozenset(open_)
         # Where arms may be added, neighbours may make the agent know more than are declared.
         are_all = len(open_) == len(known) and not bandit.can_widen
         self.open = None if are_all else open_
+        self.is_fixed = bool(self.names) and not self._shares
 
-    def _is_open(self, name: str) -> bool:
-        pinned = self.bandit.pinned
-        return name == pinned if pinned is not None else name not in self._frozen
+    def allowed(self, names: Sequence[str] | None, words: Callable[[], int]) -> list[int] | None:
+        """Return the places to choose from, None for all.
 
-    def allowed(self, asked: Sequence[str] | None, words: Callable[[], int]) -> list[int] | None:
-        """Return the places to choose from; None for all.
-
-        One alone where chance gives it what it must have at least.
+        One alone where chance gives an arm its minimum share.
         """
         if not self.names:
             raise InputError(
-                f"bandit {self.bandit.name} is retired: it takes rewards of open tickets, and "
+                f"bandit {self.bandit.name} is retired: it accepts rewards of open tickets, and "
                 "chooses no more"
             )
-        places = self.open if asked is None else self._asked(asked)
-        if not self._shares:
-            return places
-        left = uniform_of(words())
-        for place, share in self._shares:
-            if places is None or place in places:
-                left -= share
-                if left < 0.0:
-                    return [place]
+        places = self.open
+        if names is not None:
+            for name in names:
+                if name not in self._places:
+                    raise unknown_name("arm", name, self.names)
+            places = [self._places[name] for name in names if self._places[name] in self._open]
+            if not places:
+                raise InputError(
+                    f"none of the arms {', '.join(names)} may be chosen now: others are pinned, or "
+                    "they are frozen; allow another one"
+                )
+        if self._shares:
+            left = uniform_of(words())
+            for place, share in self._shares:
+                if places is None or place in places:
+                    left -= share
+                    if left < 0.0:
+                        return [place]
         return places
 
-    def _asked(self, names: Sequence[str]) -> list[int]:
-        for name in names:
-            if name not in self._places:
-                raise unknown_name("arm", name, self.names)
-        if self.open is None:
-            return [self._places[name] for name in names]
-        found = [self._places[name] for name in names if self._is_open(name)]
-        if not found:
-            raise InputError(
-                f"none of the arms {', '.join(names)} may be chosen now: others are pinned, or "
-                "they are frozen; allow another one"
+
+class ServedBandit:
+    """Implements `BanditService` for one bandit of an agent.
+
+    Parameters
+    ----------
+    agent : ServedAgent
+        The agent.
+    bandit : BanditConfig
+        Its declaration.
+    """
+
+    def __init__(self, agent: ServedAgent, bandit: BanditConfig) -> None:
+        self.agent, self.node = agent, agent.node
+        self._go_by(bandit)
+        self.token = _token_of(bandit)
+        documents, now, rate = self.node.settings.keeper, agent.clock(), bandit.most_pulls
+        if documents.document is not None:
+            # Neighbours believed the higher of both rates since the epoch began; where the
+            # document's is lower, `DocumentRate` lowers the limit in force.
+            rate = max(rate, documents.document.settings.get("max_pulls_per_second", rate))
+        choices, rewards = self.replica.tickets.next_number - 1, int(self.replica.own_counts.sum())
+        age = now - bandit.cluster.epoch
+        self.choosing = RateLimit(rate, age, choices, now)
+        self.observing = RateLimit(rate, age, rewards, now)
+        self._rate = DocumentRate(bandit.most_pulls, self.choosing, self.observing)
+        documents.join(f"pace of {bandit.number}", self._rate)
+
+    def declare(self, bandit: BanditConfig) -> None:
+        """Go by this declaration from now on."""
+        # A retired one is declared nowhere, and its late rewards are its application's alone.
+        if bandit.arms and bandit.token_file != self.declared.token_file:
+            self.token = _token_of(bandit)
+        self._go_by(bandit)
+        self._rate.declare(bandit.most_pulls)
+
+    def _go_by(self, bandit: BanditConfig) -> None:
+        self.declared, self.scale, self.encoder = bandit, bandit.scale, bandit.encoder
+        self.replica = self.node.bandits.replicas[bandit.number]
+        self.selection = ArmSelection(bandit, list(self.replica.arms))
+        self.names = self.selection.names
+
+    def choose(
+        self, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        """Return an arm, one of `allowed` if given, for a request like this, and a ticket.
+
+        An agent that was started on a full disk answers by what it knows, without a ticket.
+        """
+        agent, replica, selection = self.agent, self.replica, self.selection
+        if allowed is None and selection.is_fixed:
+            places = selection.open
+        else:
+            names = None if allowed is None else require_allowed(allowed)
+            places = selection.allowed(names, agent.words)
+        features = self.encoder.encode(context)
+        if agent.failure:
+            raise UnavailableError(agent.failure)
+        if agent.draining:
+            raise UnavailableError(f"{DRAINING}; ask another agent")
+        if self.node.bandits.journal.read_only:
+            arm = replica.advise(agent.words(), places, features)
+            return Choice("", list(replica.arms.values())[arm])
+        now = agent.clock()
+        self.choosing.check(now)
+        try:
+            number, arm = replica.choose(agent.words(), places, now, features)
+        except DiskError as error:
+            raise UnavailableError(f"{error}; nothing was chosen") from error
+        self.choosing.spare -= 1.0
+        return Choice(replica.tickets.name(number), list(replica.arms.values())[arm])
+
+    def observe(self, ticket: str, reward: float) -> Receipt:
+        """Count the reward of a ticket; repeating the same one is harmless."""
+        agent, replica = self.agent, self.replica
+        try:
+            number = replica.tickets.number(require_ticket(ticket))
+        except UnknownTicketError:
+            owner = agent.owner_of(ticket)
+            if owner is None:
+                raise
+            name = owner.declared.name
+            raise UnknownTicketError(
+                f"this ticket belongs to bandit {name!r}, not to {self.declared.name!r}; submit it "
+                f"at /bandits/{name}/observe"
+            ) from None
+        reward = require_reward(reward)
+        if agent.failure:
+            raise UnavailableError(agent.failure)
+        now, journal = agent.clock(), self.node.bandits.journal
+        self.observing.check(now)
+        try:
+            if journal.trouble:
+                raise DiskError(journal.trouble)
+            replica.expire(now)  # the next beat may be a second away
+            arm, duplicate = replica.observe(number, reward)
+        except DiskError as error:
+            raise UnavailableError(f"{error}; the reward is not counted") from error
+        if not duplicate:
+            self.observing.spare -= 1.0
+            self.node.sessions.wake(self.declared.number)
+        # The arm may no longer be declared; one that was purged has no name.
+        return Receipt(ticket, list(replica.arms.values())[arm] or "(purged)", reward, duplicate)
+
+    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
+        """Return an estimate of every arm, for requests like this where a context is given."""
+        totals, replica, scale = self.totals(), self.replica, self.scale
+        pairs = self._in_context(context, totals) if context is not None else self._means(totals)
+        least, found = NO_INFORMATION * totals.num_agents, []
+        for k, (mean, interval) in enumerate(pairs):
+            at, pulls = self.selection.places[k], float(totals.counts[k])
+            known = pulls > least
+            found.append(
+                ArmEstimate(
+                    self.names[k],
+                    scale.reward(mean) if known else None,
+                    pulls if known else 0.0,
+                    interval if known else None,
+                    int(replica.own_counts[at]),
+                    float(replica.own_sums[at]),
+                    int(replica.agent.open_pulls[at]),
+                )
             )
         return found
+
+    def totals(self) -> Estimate:
+        """Return reward sums and pulls of arms over the network, whatever the requests were."""
+        estimate, places = self.replica.agent.estimate(), self.selection.places
+        sums, counts, certain = estimate.sums[places], estimate.counts[places], estimate.certain
+        if self.encoder.features:
+            sums = sums[:, ONES]
+        if certain is not None:
+            by_arm = certain.sums.reshape(len(certain.counts), -1)  # with features, one each
+            certain = Share(by_arm[places, ONES], certain.counts[places])
+        return estimate._replace(sums=sums, counts=counts, extra=(), certain=certain)
+
+    def _means(self, totals: Estimate) -> list[tuple[float, Interval]]:
+        """Return each arm's mean and interval: NaN without pulls, and None without certified ones.
+
+        An interval is about the mean of the certified pulls alone.
+        """
+        means = _ratios(totals)
+        if totals.certain is None:
+            return [(mean, None) for mean in means]
+        intervals: list[Interval] = []
+        centres, counts = _ratios(totals.certain), totals.certain.counts.tolist()
+        for centre, pulls in zip(centres, counts, strict=True):
+            if pulls > 0.0:
+                half = QUANTILE * self.scale.sigma / math.sqrt(pulls)
+                intervals.append(self.scale.interval(centre, half))
+            else:
+                intervals.append(None)
+        return list(zip(means, intervals, strict=True))
+
+    def _in_context(self, context: Context, totals: Estimate) -> list[tuple[float, Interval]]:
+        """Return the same for requests like this, as the model expects."""
+        found, deviations = self.replica.context_agent.outlook(self.encoder.columns(context))
+        places, scale = self.selection.places, self.scale
+        means, halves = found[places].tolist(), deviations[places].tolist()
+        if scale.bounded:  # a line leaves the range of rewards somewhere, and they never do
+            means = [min(max(mean, 0.0), 1.0) for mean in means]
+        # The model rests on all totals, so intervals need all of them to be certified.
+        if totals.certain is None or (totals.counts > totals.certain.counts).any():
+            return [(mean, None) for mean in means]
+        pairs = zip(means, halves, strict=True)
+        return [(mean, scale.interval(mean, QUANTILE * half)) for mean, half in pairs]
+
+    def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
+        """Return which option won so far, and how sure that is."""
+        policy, scale, totals = self.declared.policy_object, self.scale, self.totals()
+        nothing = Recommendation(None, None, 0.0, confidence, False, "No reward is known of yet.")
+        if reason := recommend.obstacle(policy.parts if policy.plays_parts else None):
+            recommend.require_confidence(confidence)
+            known = totals.counts > NO_INFORMATION * totals.num_agents
+            if not known.any():
+                return nothing
+            means = totals.sums[known] / totals.counts[known]
+            arm = self.names[int(np.flatnonzero(known)[means.argmax()])]
+            text = f"{arm} has the best mean so far; how sure that is cannot be stated, "
+            pulls = float(totals.counts.sum())
+            return Recommendation(arm, None, pulls, confidence, False, f"{text}since {reason}.")
+        found = recommend.recommend(totals, scale.sigma, confidence)
+        if found.pulls <= 0.0:
+            return nothing
+        arm, lead = self.names[found.arm], found.lead * (scale.high - scale.low)
+        sure = f"with {100 * found.confidence:.4g} % confidence after {found.pulls:.0f} rewards"
+        if not math.isfinite(lead):
+            text = f"{arm} has the best mean so far, but of some option no reward is known of yet."
+            return Recommendation(arm, None, found.pulls, confidence, False, text)
+        if lead > 0.0:
+            text = (
+                f"{arm} is best: {sure}, its mean is at least {lead:.3g} above that of any other."
+            )
+        else:
+            text = (
+                f"{arm} has the best mean so far, but it is too early to tell: {sure}, another "
+                f"option's may be up to {-lead:.3g} higher."
+            )
+        return Recommendation(arm, lead, found.pulls, confidence, lead > 0.0, text)
+
+    def summary(self) -> BanditState:
+        bandit, replica = self.declared, self.replica
+        return BanditState(
+            name=bandit.name,
+            number=bandit.number,
+            policy=bandit.policy,
+            arms=[arm.name for arm in bandit.arms],
+            pinned=bandit.pinned,
+            frozen=[arm.name for arm in bandit.arms if arm.frozen],
+            retired=not bandit.arms,
+            round=replica.rounds,
+            rewards=replica.rewards,
+            open_tickets=len(replica.tickets.open),
+        )
+
+    def export(self) -> dict[str, Any]:
+        """Return everything learned."""
+        return learned(self.declared, self.replica)
+
+    def health(self) -> dict[str, Any]:
+        """Return the part of the agent's health that is about this bandit, as plain data.
+
+        `shares` are the agent's shares of all rewards and pulls, K and K numbers on the agent's
+        own scale, after each of the last rounds. Summed over all agents after the same round, they
+        equal what was submitted. Where agents hand pulls on, `moving` says how many are held here,
+        on their way to neighbours, and collected as far as is known here; else it is None.
+        """
+        replica, encoder = self.replica, self.encoder
+        ask = getattr(replica.agent, "moving", None)  # a custom agent may not tell
+        moving: Moving | None = None if ask is None else ask()
+        shares = {}
+        for number, share in replica.shares().items():
+            sums = share.sums[ONES :: encoder.width] if encoder.features else share.sums
+            shares[str(number)] = [*sums.tolist(), *share.counts.tolist()]
+        return self.summary()._asdict() | {
+            "mode": self.declared.mode,
+            "agents_known": replica.agent.estimate().num_agents,
+            "moving": None if moving is None else moving._asdict(),
+            "warning": self._warning(),
+            "shares": shares,
+        }
+
+    def _warning(self) -> str:
+        """Return a sentence where everything is pooled although sites differ, else nothing."""
+        found, parts = scatter(self), self.declared.policy_object.parts
+        pools = parts is not None and getattr(parts.aggregation, "spread", None) is None
+        if found is None or not pools or not found.differs:
+            return ""
+        return (
+            f"sites differ: their means scatter {found.ratio:.3g} times as much as by chance, with "
+            f"a spread of {found.spread:.2g}, so pooling them may hurt; compare a policy with "
+            "spread=estimate"
+        )
+
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows, with events after number `since`."""
+        agent, node, replica, bandit = self.agent, self.node, self.replica, self.declared
+        now, estimates, documents = agent.clock(), self.arms(), node.settings.keeper
+        choices, rewards = replica.tickets.next_number - 1, replica.rewards
+        waiting = len(replica.tickets.open)
+        by_context = bool(self.encoder.features)
+        known = [arm for arm in estimates if arm.mean is not None and not by_context]
+        own_choices = replica.own_choices[self.selection.places].tolist()
+        return AgentState(
+            id=agent.config.id,
+            cluster=bandit.cluster.name,
+            policy=bandit.policy,
+            started=node.chronicle.started,
+            now=now,
+            round=replica.rounds,
+            incarnation=replica.incarnation,
+            ready=agent.ready(),
+            arms=[_shown(arm, n) for arm, n in zip(estimates, own_choices, strict=True)],
+            prefers=max(known, key=lambda arm: arm.mean or 0.0).arm if known else None,
+            agents_known=replica.agent.estimate().num_agents,
+            choices=choices,
+            rewards=rewards,
+            open_tickets=waiting,
+            expired_tickets=choices - rewards - waiting,
+            neighbors=[
+                _neighbor(peer, agent.config.neighbors.get(name) or node.place_of(name), now)
+                for name, peer in node.peers.items()
+            ],
+            events=node.chronicle.since(since),
+            bandits=agent.names_from(self),
+            document=documents.version if documents.takes_part else None,
+            by_context=by_context,
+        )
+
+
+def _ratios(totals: Estimate | Share) -> list[float]:
+    pairs = zip(totals.sums.tolist(), totals.counts.tolist(), strict=True)
+    return [total / pulls if pulls > 0.0 else math.nan for total, pulls in pairs]
+
+
+def _token_of(bandit: BanditConfig) -> str | None:
+    """Return the token of a bandit, a random one where it cannot be read.
+
+    A file that became unreadable must not keep an agent from what all others have applied already,
+    nor open the bandit to everybody.
+    """
+    try:
+        return None if bandit.token_file is None else read_token(bandit.token_file)
+    except InputError as error:
+        log.error("bandit %s is closed to all but the agent's token: %s", bandit.name, error)
+        return token_hex()
+
+
+def _shown(arm: ArmEstimate, choices: int) -> ArmState:
+    low, high = arm.confidence or (None, None)
+    return ArmState(
+        arm.arm, arm.mean, low, high, arm.pulls, choices, arm.own_pulls, arm.own_reward, arm.open
+    )
+
+
+def _neighbor(peer: Peer, place: Address | None, now: float) -> NeighborState:
+    """Return what a page shows of a neighbour.
+
+    Its API is at the port that it reports, on the host where it is known to be: a neighbour reports
+    no host, so it cannot send the viewer elsewhere.
+    """
+    (port, secure), api = peer.door, None
+    if port and place is not None:
+        api = f"{'https' if secure else 'http'}://{Address(place.host, port)}"
+    return NeighborState(
+        name=peer.name,
+        up=peer.met,
+        why="" if peer.met else peer.reason or "no HELLO yet",
+        frames=peer.frames["received"] + peer.frames["sent"],
+        heard=round(max(0.0, now - peer.last_heard), 3),
+        api=api,
+    )
+
+
+def learned(bandit: BanditConfig, replica: Replica) -> dict[str, Any]:
+    """Return everything learned of a bandit, also of arms that are no longer declared."""
+    scale, estimate = bandit.scale, replica.agent.estimate()
+    sums = estimate.sums[:, ONES] if bandit.encoder.features else estimate.sums
+    arms = {arm.number: arm for arm in bandit.arms}
+    found = []
+    for at, (number, known) in enumerate(replica.arms.items()):
+        pulls, declared = float(estimate.counts[at]), arms.get(number)
+        name = declared.name if declared else known
+        if declared is None:
+            state = "purged" if number == PURGED else REMOVED
+        else:
+            state = "frozen" if declared.frozen else "active"
+        found.append(
+            {
+                "arm": name or None,
+                "id": declared.id if declared else name or None,
+                "number": number,
+                "state": state,
+                "pulls": pulls,
+                "mean": scale.reward(float(sums[at]) / pulls) if pulls > 0.0 else None,
+                "own_choices": int(replica.own_choices[at]),
+                "own_pulls": int(replica.own_counts[at]),
+                "own_reward": float(replica.own_sums[at]),
+            }
+        )
+    settings = dict(bandit.shared)
+    return {"number": bandit.number, "settings": settings, "round": replica.rounds, "arms": found}

@@ -116,8 +116,10 @@ def _choose(
     agent = first
     while agent < last:
         stop = last if is_at_once and (rule.random or scene is not None) else agent + 1
-        turn = -1
-        if delay > 0 and scene is None:
+        turn, is_blind = -1, True
+        if scene is not None:
+            is_blind = scene.models == 0  # the policy ignores the features
+        if delay > 0 and is_blind:
             turn = _turn(state.totals, numbers[agent % numbers.shape[0]], rule, done)
         if turn >= 0:
             for other in range(agent, stop):

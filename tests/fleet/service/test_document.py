@@ -30,7 +30,7 @@ def service_of(fleet: World, agent: int = 0) -> ServedAgent:
 def test_who_has_which_version_is_told() -> None:
     fleet = world(nx.path_graph(3))
     service = service_of(fleet, 1)
-    assert service.ruling() == {
+    assert service.cluster() == {
         "id": "n1", "cluster": "shop", "version": 0, "digest": "", "alarm": "",
         "operators": [text(1)], "neighbors": {"n0": None, "n2": None}, "content": None,
         "signed": None,
@@ -39,7 +39,7 @@ def test_who_has_which_version_is_told() -> None:
     fleet.cut_link(1, 2)
     found = service.adopt(to_json(signed(4)))
     pass_seconds(fleet, 1)
-    told = service.ruling()
+    told = service.cluster()
     assert told["version"] == found["version"] == 4
     assert told["neighbors"] == {"n0": 4, "n2": None}
     assert told["content"].startswith("[cluster]\n")

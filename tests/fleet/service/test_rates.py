@@ -19,7 +19,7 @@ from coopbandits.core.statistic import ArmSums
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.service import TooManyTicketsError
 from coopbandits.fleet.service.agent import ServedAgent
-from coopbandits.fleet.service.pace import BURST, Pace
+from coopbandits.fleet.service.bandit import BURST, RateLimit
 from tests.torture.schedule import START
 from tests.torture.world import World
 
@@ -117,7 +117,7 @@ def test_what_is_taken_here_is_believed_there(rate: float, delay: float) -> None
     """Every third news is late, the others are not: growth then looks faster than it is."""
     epoch, step = 1000.0, 0.25 if rate >= 1.0 else 20.0
     made, heard, now = 0, 0, epoch + 5.0
-    pace = Pace(rate, now - epoch, made, now)
+    pace = RateLimit(rate, now - epoch, made, now)
     registers = ArmSums().registers(1)
     claims = Claims(bounded=False, rate=rate, epoch=epoch, max_agents=10)
     for turn in range(900):
@@ -126,7 +126,7 @@ def test_what_is_taken_here_is_believed_there(rate: float, delay: float) -> None
         with suppress(TooManyTicketsError):
             while True:
                 pace.check(now)
-                pace.spend()
+                pace.spare -= 1.0
                 made += 1
         arrives = now + (delay if turn % 300 == 0 else 0.0)
         if made > max(before, heard):

@@ -1,0 +1,236 @@
+"""Every metric of an agent: one catalogue for code, docs and alerts, and how each is measured.
+
+Labels are bounded: metrics per arm and per bandit have `MOST_LABELS` of them, and the rest is added
+up as `others`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from coopbandits.core.aggregate.aggregation import OWN
+from coopbandits.core.aggregate.pooling import Scatter
+from coopbandits.fleet.service import Metric
+
+if TYPE_CHECKING:
+    from coopbandits.fleet.protocol.node import Node
+    from coopbandits.fleet.service.bandit import ServedBandit
+
+MOST_LABELS = 50
+OTHERS = "others"
+LONGEST_LABEL = 100
+
+
+class Entry(NamedTuple):
+    """One metric of the catalogue, without its name."""
+
+    kind: Literal["counter", "gauge"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+NEIGHBOR = ("neighbor",)
+ARM = ("arm",)
+BANDIT = ("bandit",)
+
+CATALOGUE = {
+    "round": Entry("gauge", "Round of gossip that the agent is in"),
+    "link_up": Entry("gauge", "Whether the link to a neighbor is up (1) or down (0)", NEIGHBOR),
+    "wait_seconds": Entry("gauge", "Time since a neighbor was last heard", NEIGHBOR),
+    "round_wait_seconds": Entry(
+        "gauge",
+        "How long the last round waited for a neighbor; 0 where rounds wait for nobody",
+        NEIGHBOR,
+    ),
+    "reconnects_total": Entry("counter", "Times that a link came up again", NEIGHBOR),
+    "frames_total": Entry(
+        "counter",
+        "Frames per neighbor: received, sent, resent, duplicate, stale, refused or skipped",
+        ("neighbor", "kind"),
+    ),
+    "refused_frames_total": Entry("counter", "Frames refused, by reason", ("reason",)),
+    "refused_strangers_total": Entry("counter", "Connections of others than neighbors refused"),
+    "choices_total": Entry("counter", "Choices handed out"),
+    "rewards_total": Entry("counter", "Rewards taken in, duplicates not counted"),
+    "open_tickets": Entry("gauge", "Tickets handed out and neither used nor expired"),
+    "expired_tickets_total": Entry("counter", "Tickets that expired unused"),
+    "refused_pulls_total": Entry(
+        "counter", "Choices and rewards refused as faster than max_pulls_per_second", ("call",)
+    ),
+    "journal_bytes": Entry("gauge", "Size of the journal on disk"),
+    "journal_seconds_total": Entry("counter", "Time spent writing the journal"),
+    "conservation_residual": Entry(
+        "gauge", "Relative difference between what was handed in and what the totals hold"
+    ),
+    "document_version": Entry("gauge", "Version of the cluster's document; 0 without one"),
+    "document_alarm": Entry(
+        "gauge", "Whether there are two documents of one version with different contents (1)"
+    ),
+    "site_ratio": Entry(
+        "gauge", "Scatter of sites about the network's means, over what chance makes of it"
+    ),
+    "site_spread": Entry("gauge", "How far the means of sites are apart, in units of reward"),
+    "bandits": Entry("gauge", "Bandits that choose"),
+    "bandit_choices_total": Entry("counter", "Choices of a bandit handed out", BANDIT),
+    "bandit_rewards_total": Entry("counter", "Rewards of a bandit taken in", BANDIT),
+    "bandit_open_tickets": Entry("gauge", "Tickets of a bandit that wait for a reward", BANDIT),
+    "arm_choices_total": Entry("counter", "Choices of an arm handed out by this agent", ARM),
+    "arm_rewards_total": Entry("counter", "Rewards of an arm taken in by this agent", ARM),
+    "arm_reward_sum": Entry("gauge", "Sum of these rewards", ARM),
+    "arm_mean": Entry(
+        "gauge", "Mean reward of an arm over the whole network, as this agent sees it", ARM
+    ),
+}
+
+
+def measured(name: str, *samples: tuple[dict[str, str], float]) -> Metric:
+    """Return a metric of the catalogue with these values.
+
+    Examples
+    --------
+    >>> measured("link_up", ({"neighbor": "shop-2"}, 1.0)).samples
+    [({'neighbor': 'shop-2'}, 1.0)]
+    """
+    entry = CATALOGUE[name]
+    for labels, _ in samples:
+        if tuple(labels) != entry.labels:
+            raise ValueError(f"{name} has the labels {entry.labels}, got {tuple(labels)}")
+    return Metric(name, entry.kind, entry.help, list(samples))
+
+
+def agent_metrics(node: Node, services: Sequence[ServedBandit]) -> list[Metric]:
+    """Return the metrics of an agent, of its bandits together and one by one."""
+    peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
+    sessions, now = node.sessions.sessions.values(), node.now
+    tickets = [service.replica.tickets for service in services]
+    rewards = [int(service.replica.own_counts.sum()) for service in services]
+    choices = [each.next_number - 1 for each in tickets]
+    waiting = [len(each.open) for each in tickets]
+    expired = sum(choices) - sum(rewards) - sum(waiting)
+    names = [service.declared.name for service in services]
+    journal, documents = node.bandits.journal, node.settings.keeper
+    sites = scatter(services[0]) if len(services) == 1 else None
+    return [
+        measured("round", ({}, node.bandits.rounds)),
+        measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
+        measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
+        measured(
+            "round_wait_seconds",  # of any bandit
+            *(
+                (label, max((each.peers[peer.number].waited for each in sessions), default=0.0))
+                for label, peer in peers
+            ),
+        ),
+        measured(
+            "reconnects_total", *((label, float(max(0, peer.links - 1))) for label, peer in peers)
+        ),
+        measured(
+            "frames_total",
+            *(
+                (label | {"kind": kind}, float(number))
+                for label, peer in peers
+                for kind, number in peer.frames.items()
+            ),
+        ),
+        measured(
+            "refused_frames_total",
+            *(({"reason": reason}, float(n)) for reason, n in sorted(node.refusals.items())),
+        ),
+        measured("refused_strangers_total", ({}, node.strangers)),
+        measured("choices_total", ({}, sum(choices))),
+        measured("rewards_total", ({}, sum(rewards))),
+        measured("open_tickets", ({}, sum(waiting))),
+        measured("expired_tickets_total", ({}, expired)),
+        measured(
+            "refused_pulls_total",
+            ({"call": "choose"}, sum(service.choosing.refused for service in services)),
+            ({"call": "observe"}, sum(service.observing.refused for service in services)),
+        ),
+        measured("journal_bytes", ({}, journal.size)),
+        measured("journal_seconds_total", ({}, journal.disk.seconds)),
+        measured("conservation_residual", ({}, max(map(residual, services), default=0.0))),
+        measured("document_version", ({}, documents.version)),
+        measured("document_alarm", ({}, float(bool(documents.alarm)))),
+        measured("site_ratio", *([] if sites is None else [({}, sites.ratio)])),
+        measured("site_spread", *([] if sites is None else [({}, sites.spread)])),
+        measured("bandits", ({}, sum(bool(service.declared.arms) for service in services))),
+        measured("bandit_choices_total", *_per_bandit(names, choices)),
+        measured("bandit_rewards_total", *_per_bandit(names, rewards)),
+        measured("bandit_open_tickets", *_per_bandit(names, waiting)),
+        *_arm_metrics(services),
+    ]
+
+
+def residual(service: ServedBandit) -> float:
+    """Return the relative difference between pulls submitted here and the agent's own share.
+
+    0 for policies that mix shares between agents, so that none has a share of its own, and where
+    agents forget.
+    """
+    traits, replica = service.declared.traits, service.replica
+    if traits.shares != OWN or traits.forgets:
+        return 0.0
+    counts = replica.agent.share().counts
+    return float(abs(counts - replica.own_counts).sum() / max(1.0, float(replica.own_counts.sum())))
+
+
+def scatter(service: ServedBandit) -> Scatter | None:
+    """Return how much sites differ, its spread in units of reward; None where it is unknown."""
+    ask, scale = getattr(service.replica.agent, "scatter", None), service.scale
+    found: Scatter | None = ask(scale.bounded) if ask is not None else None
+    if found is None or math.isnan(found.ratio):
+        return None
+    return found._replace(spread=found.spread * (scale.high - scale.low))
+
+
+def _per_bandit(names: Sequence[str], values: Sequence[int]) -> list[tuple[dict[str, str], float]]:
+    pairs = list(zip(names, map(float, values), strict=True))
+    samples = [({"bandit": name}, value) for name, value in pairs[:MOST_LABELS]]
+    if len(pairs) > MOST_LABELS:
+        rest = sum(value for _, value in pairs[MOST_LABELS:])
+        samples.append(({"bandit": f"({OTHERS})"}, rest))
+    return samples
+
+
+def _arm_metrics(services: Sequence[ServedBandit]) -> list[Metric]:
+    """Of several bandits, an arm's label begins with that of its bandit."""
+    found: list[tuple[str, float | None]] = []
+    counts: list[tuple[float, ...]] = []
+    for service in services:
+        replica, places = service.replica, service.selection.places
+        known = service.arms() if len(found) < MOST_LABELS else []
+        prefix = f"{service.declared.name}/" if len(services) > 1 else ""
+        found += [(prefix + arm.arm, arm.mean) for arm in known]
+        own = replica.own_choices[places], replica.own_counts[places], replica.own_sums[places]
+        counts += zip(*(each.tolist() for each in own), strict=True)
+    names = labels([name for name, _ in found])
+    metrics = []
+    for at, metric in enumerate(("arm_choices_total", "arm_rewards_total", "arm_reward_sum")):
+        shown = [float(each[at]) for each in counts[: len(names)]]
+        if len(counts) > len(names):
+            shown.append(float(sum(each[at] for each in counts[len(names) :])))
+        listed = [*names, OTHERS][: len(shown)]
+        samples = zip(listed, shown, strict=True)
+        metrics.append(measured(metric, *(({"arm": arm}, value) for arm, value in samples)))
+    means = zip(names, (mean for _, mean in found), strict=False)
+    known_means = [({"arm": name}, mean) for name, mean in means if mean is not None]
+    return [*metrics, measured("arm_mean", *known_means)]
+
+
+def labels(names: list[str]) -> list[str]:
+    """Return a distinct label for each of the first arms: its name, shortened.
+
+    Examples
+    --------
+    >>> labels(["blue", "others"])
+    ['blue', 'others (2)']
+    """
+    found: list[str] = []
+    for at, name in enumerate(names[:MOST_LABELS], 1):
+        label, number = name[:LONGEST_LABEL], at
+        while label == OTHERS or label in found:
+            label, number = f"{name[: LONGEST_LABEL - 10]} ({number})", number + 1
+        found.append(label)
+    return found
