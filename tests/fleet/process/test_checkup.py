@@ -159,7 +159,7 @@ def test_disk_ports_clock_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert list(found) == ["file", "listens", "API"]
         assert found["listens"].found.endswith("Address already in use")
         assert "holds 5 characters" in found["file"].found
-        assert found["API"].found.endswith("exists and is no socket")
+        assert found["API"].found.endswith("exists and is not a socket")
     (agent.folder / "api").unlink()
     (agent.folder / "token").unlink()
     agent.tables["node"] |= {"listen": "127.0.0.1:0", "durability": "power"}
