@@ -46,7 +46,7 @@ CLASS_EXCEPTIONS = {
 OFFSET_EXCEPTIONS = {
     "experiments/paper/claims.py": "the paper's claim that a message has 2K values",
     "core/draws.py": "two gamma variates per beta variate, not registers",
-    "fleet/local/summary.py": "the audit's accounts, added up from answers to applications",
+    "fleet/local/run.py": "the audit's accounts, added up from answers to applications",
 }
 
 PUBLIC_NUMBA = ("numba", "numba.extending")

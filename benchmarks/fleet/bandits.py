@@ -23,7 +23,7 @@ from benchmarks.fleet.rows import Row
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig, derived_number
-from coopbandits.fleet.process.declare import make_shell, open_bandits
+from coopbandits.fleet.process.assemble import make_shell, open_bandits
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import FileDisk

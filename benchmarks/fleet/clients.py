@@ -12,7 +12,7 @@ from typing import NamedTuple
 from benchmarks.fleet.rows import Row
 from benchmarks.fleet.servers import Server
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.local.layout import HOST
+from coopbandits.fleet.local.agents import HOST
 
 LOOP = "none"
 THREADS = 8

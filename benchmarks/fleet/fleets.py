@@ -21,10 +21,10 @@ import numpy as np
 from benchmarks.fleet.processes import Window, cpu_seconds, resident_megabytes
 from coopbandits.fleet.address import parse_place
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local.members import FleetError, Member
-from coopbandits.fleet.local.players import Ending
+from coopbandits.fleet.local.agents import FleetError, Member
+from coopbandits.fleet.local.applications import Ending
+from coopbandits.fleet.local.run import LocalFleet, opened
 from coopbandits.fleet.local.settings import Settings
-from coopbandits.fleet.local.stage import Stage, opened
 
 WARM_SECONDS = 1.0
 STEP = 0.01
@@ -45,7 +45,7 @@ class Latency(NamedTuple):
 
 
 @asynccontextmanager
-async def standing(settings: Settings, *, pulling: bool) -> AsyncIterator[Stage]:
+async def standing(settings: Settings, *, pulling: bool) -> AsyncIterator[LocalFleet]:
     """Start a fleet, with applications if they are to pull; stop everything at the end."""
     with TemporaryDirectory(prefix="coopbandits-") as folder:
         async with opened(settings, Path(folder)) as stage:
@@ -117,7 +117,7 @@ async def _connected(api: str) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
     return await asyncio.open_connection(*place)
 
 
-async def time_restart(stage: Stage, member: Member) -> float:
+async def time_restart(stage: LocalFleet, member: Member) -> float:
     """Kill an agent; return the seconds from its restart to its first round with all links up."""
     before = await _round(member)
     await member.kill()

@@ -27,8 +27,7 @@ import numpy as np
 from benchmarks.fleet.processes import cpu_seconds
 from benchmarks.fleet.servers import Server
 from coopbandits.core.draws import uniform_of, word_at
-from coopbandits.fleet.local.layout import HOST
-from coopbandits.fleet.local.members import FleetError
+from coopbandits.fleet.local.agents import HOST, FleetError
 
 NO_WRK = "wrk is not installed: the load over HTTP is made by the benchmark itself, and weaker"
 

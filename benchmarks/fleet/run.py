@@ -26,7 +26,7 @@ from benchmarks.fleet.rows import HEADER, Row, cells
 from benchmarks.fleet.servers import Version, agent
 from benchmarks.fleet.serving import Serving, time_load
 from coopbandits.core.statistic import ArmSums
-from coopbandits.fleet.local.layout import HOST, prepared
+from coopbandits.fleet.local.agents import HOST, prepared
 from coopbandits.fleet.local.settings import Settings
 from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit

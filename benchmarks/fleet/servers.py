@@ -17,8 +17,7 @@ from typing import IO, NamedTuple
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import write_config
-from coopbandits.fleet.local.layout import HOST, arm_names, reserve_port
-from coopbandits.fleet.local.members import ENVIRONMENT, FleetError
+from coopbandits.fleet.local.agents import ENVIRONMENT, HOST, FleetError, arm_names, reserve_port
 
 PATIENCE = 30.0
 ANY_PACE = 1e6

@@ -26,7 +26,7 @@ from benchmarks.fleet.servers import (
 )
 from benchmarks.fleet.serving import Serving, compared, time_load
 from coopbandits import InputError
-from coopbandits.fleet.local.members import FleetError
+from coopbandits.fleet.local.agents import FleetError
 
 HERE = Path(coopbandits.__file__).parents[1]
 TINY = Serving(num_arms=2, connections=(("process", 2), ("power", 3)), windows=1, seconds=0.3)

@@ -13,9 +13,8 @@ from pathlib import Path
 
 from coopbandits.fleet.client import AsyncClient
 from coopbandits.fleet.identity.certs import issue
-from coopbandits.fleet.local.layout import BANDIT
-from coopbandits.fleet.local.members import Member, Members
-from coopbandits.fleet.local.trouble import Dice
+from coopbandits.fleet.local.agents import BANDIT, Member, Members
+from coopbandits.fleet.local.faults import Dice
 
 from . import clocks
 from .hosts import Host, knows

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.local.layout import Place
+from coopbandits.fleet.local.agents import Place
 
 from .hosts import Host
 

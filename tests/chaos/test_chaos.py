@@ -20,12 +20,18 @@ import pytest
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.certs import init_authority, issue
-from coopbandits.fleet.local.audit import Verdict, add_up, judge
-from coopbandits.fleet.local.layout import Place, names, write_configs
-from coopbandits.fleet.local.members import Members
-from coopbandits.fleet.local.players import Ending, Player, Reward, Tape
+from coopbandits.fleet.local.agents import Members, Place, names, write_configs
+from coopbandits.fleet.local.applications import (
+    Ending,
+    Player,
+    Reward,
+    Tape,
+    Verdict,
+    add_up,
+    judge,
+)
+from coopbandits.fleet.local.faults import Dice
 from coopbandits.fleet.local.settings import Settings, make_settings
-from coopbandits.fleet.local.trouble import Dice
 
 from . import clocks
 from .actions import CLOCK, JOURNAL, REVOKED, Chaos, available

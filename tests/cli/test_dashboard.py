@@ -32,7 +32,7 @@ def test_a_folder_without_frames_names_the_command(call: Call, tmp_path: Path) -
         (["ftp://a:1"], "'ftp://a:1'"),
         (["http://a:1/arms"], "a:1"),
         (["a:1", "--token-file", "missing"], "cannot read missing"),
-        (["a:1", "--key", "missing"], "go together"),
+        (["a:1", "--key", "missing"], "belong together"),
         (["127.0.0.1:1", "--port", "70000"], "the port is 70000"),
         ([".", "a:1"], "stored simulation"),
         ([".", "--token-file", "x"], "stored simulation"),

@@ -9,9 +9,9 @@ import pytest
 
 from coopbandits.demo import play as demo
 from coopbandits.demo.story import Story
-from coopbandits.fleet.local.audit import Verdict
-from coopbandits.fleet.local.members import FleetError
-from coopbandits.fleet.local.playing import Beside
+from coopbandits.fleet.local.agents import FleetError
+from coopbandits.fleet.local.applications import Verdict
+from coopbandits.fleet.local.run import Beside
 
 from .calls import Call, refused
 
@@ -27,7 +27,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> list[BaseException | demo.Outcome]
     """Let demos end at once, in the way that is put here."""
     ways: list[BaseException | demo.Outcome] = []
 
-    def play(seconds: float, tell: demo.Tell, beside: Beside | None) -> demo.Outcome:
+    def play(seconds: float, tell: demo.Print, beside: Beside | None) -> demo.Outcome:
         tell(f"{seconds:g} s, {'with' if beside else 'without'} a page")
         way = ways.pop()
         if isinstance(way, BaseException):
@@ -77,4 +77,4 @@ def test_bad_durations(call: Call, seconds: str) -> None:
 
 
 def test_no_duration(call: Call) -> None:
-    assert "'soon' is no duration" in refused(call("demo", "--seconds", "soon"))
+    assert "got 'soon'" in refused(call("demo", "--seconds", "soon"))

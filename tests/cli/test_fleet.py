@@ -17,9 +17,9 @@ from coopbandits.cli import load
 from coopbandits.fleet.config import NodeConfig, read_config, write_config
 from coopbandits.fleet.config.check import explain
 from coopbandits.fleet.identity import certs
-from coopbandits.fleet.local import playing
-from coopbandits.fleet.local.members import FleetError
-from coopbandits.fleet.local.playing import Outcome
+from coopbandits.fleet.local import run
+from coopbandits.fleet.local.agents import FleetError
+from coopbandits.fleet.local.run import Outcome
 from coopbandits.fleet.local.settings import Settings
 
 from .calls import Call, refused
@@ -204,7 +204,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, Path | None]
     found: list[tuple[Settings, Path | None]] = []
 
     def play(
-        settings: Settings, out: Path | None, console: Console, beside: playing.Beside | None
+        settings: Settings, out: Path | None, console: Console, beside: run.Beside | None
     ) -> Outcome:
         found.append((settings, out))
         beside_of.append(beside)
@@ -215,11 +215,11 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, Path | None]
         holds = settings.seed != 1
         return Outcome("the table", "what it says", holds, interrupted=settings.seed == 4)
 
-    monkeypatch.setattr(playing, "play", play)
+    monkeypatch.setattr(run, "play", play)
     return found
 
 
-beside_of: list[playing.Beside | None] = []
+beside_of: list[run.Beside | None] = []
 
 
 @pytest.mark.usefixtures("played")
@@ -270,10 +270,10 @@ def test_fleet_that_fails(call: Call, seed: str, status: int, out: str, err: str
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--kill-every", "often"), "'often' is no duration"),
+        (("--kill-every", "often"), "got 'often'"),
         (("--graph", "cycle:100"), "at most 64"),
         (("--policy", "central-ts"), "cannot run in a fleet"),
-        (("--means", "3,2"), "not all in [0, 1]"),
+        (("--means", "3,2"), "means 3,2 must be probabilities, in [0, 1]"),
     ],
 )
 def test_fleet_refused(

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from coopbandits.core.errors import InputError
-from coopbandits.demo.application import DEFAULT
-from coopbandits.demo.options import OPTIONS
+from coopbandits.demo.applications import DEFAULT, OPTIONS
 from coopbandits.demo.play import CHANGE, KILL, LONGEST, RETURN, SHORTEST, play
 
 SECONDS = SHORTEST

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from coopbandits.demo.application import Deed
-from coopbandits.demo.options import Measurement
-from coopbandits.demo.report import HEAD, table, write_report
-from coopbandits.demo.story import Mark, Story
+from coopbandits.demo.applications import Deed, Measurement
+from coopbandits.demo.story import HEAD, Mark, Story, table, write_report
 
 
 def deed(moment: float, option: str, saved: float, who: str = "a00") -> Deed:
@@ -59,7 +57,7 @@ def test_what_was_found_is_said() -> None:
 def test_a_change_that_was_not_noticed_is_said_too() -> None:
     found = story(turned=None)
     assert found.noticed is None
-    assert "not noticed" in found.sentences()[0]
+    assert "not settled on another" in found.sentences()[0]
 
 
 def test_an_early_end_says_what_there_is() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from coopbandits.fleet.client import Client, UnreachableError
-from coopbandits.fleet.local.trouble import Dice
+from coopbandits.fleet.local.faults import Dice
 from coopbandits.fleet.service import UnavailableError
 
 PAUSE = 0.1

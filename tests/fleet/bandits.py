@@ -13,7 +13,7 @@ import networkx as nx
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.bandits import BANDIT, Arm, BanditConfig, derived_number, make_bandit
 from coopbandits.fleet.config.values import read_value
-from coopbandits.fleet.process.declare import take
+from coopbandits.fleet.process.declarations import take
 from coopbandits.fleet.service.agent import ServedAgent
 from tests.torture.schedule import ROUNDS_PER_SECOND, START
 from tests.torture.world import World

@@ -331,12 +331,12 @@ def test_declarations_that_contradict_what_was_learned_change_nothing() -> None:
         fleet.take(0, wrong)
     first, second = str(caught.value).splitlines()
     assert re.search(r"\[bandits.button\] reward_range.*\[0\.0, 5\.0\].*\[0\.0, 1\.0\]", first)
-    advised = int(second.partition("state number = ")[2].partition(",")[0])
+    advised = int(second.partition("set number = ")[2].partition(",")[0])
     fleet.take(0, both() | {"banner": bandit("banner", BANNER | {"number": advised})})
     fleet.play(0, "button", 1.0)
     fleet.crash(0)
     fleet.declared[0] = wrong
-    with pytest.raises(InputError, match="what was learned"):
+    with pytest.raises(InputError, match=r"reward_range.*\[0\.0, 5\.0\].*\[0\.0, 1\.0\]"):
         fleet.restart(0)
 
 
@@ -385,10 +385,10 @@ def test_a_page_shows_one_bandit_and_names_all() -> None:
         ["a", "b", "c"],
     )
     feed = Feed("agent", fleet.now)
-    feed.tell(first, fleet.now)
+    feed.update(first, fleet.now)
     feed.step(fleet.now)
     fleet.take(0, both(arms=["red", "green", "blue"]))
-    feed.tell(fleet.of(0).state(), fleet.now + 1)
+    feed.update(fleet.of(0).state(), fleet.now + 1)
     feed.step(fleet.now + 1)
     assert feed.scene.arms == ("red", "green", "blue")
     assert feed.scene.bandits == ("button", "banner")

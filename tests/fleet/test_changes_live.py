@@ -16,7 +16,7 @@ from coopbandits.fleet.config import write_config
 from coopbandits.fleet.document.seal import sign_file
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.identity.operators import key_text, make_key
-from coopbandits.fleet.local.trouble import Dice
+from coopbandits.fleet.local.faults import Dice
 
 from .applications import Application, totals
 from .process.agents import PATIENCE, Agent

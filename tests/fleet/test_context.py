@@ -100,7 +100,7 @@ def test_synchronous_rounds_add_up_with_rewards_in_between(policy: str) -> None:
     np.testing.assert_allclose(shares, [*expected[:, 0], *expected[:, -1]], rtol=1e-9)
     for agent in range(4):
         assert not world.replica(agent).agent.open_pulls.any()
-        assert not world.replica(agent).seeing.open_features.any()
+        assert not world.replica(agent).context_agent.open_features.any()
 
 
 WRONG: list[tuple[Any, str]] = [
@@ -160,7 +160,7 @@ def test_tickets_keep_their_context_through_a_restart_and_a_snapshot() -> None:
         once_more.observe(ticket, paid(context, arm))
         assert once_more.observe(ticket, paid(context, arm)).duplicate
     once_more.replica.expire(1e12)
-    agent = once_more.replica.seeing
+    agent = once_more.replica.context_agent
     x = told(EXACT[0]).encoder.columns(context)
     assert x.tolist() == [1.0, 0.0, 1.0, -0.5]
     assert agent.share().counts.sum() == 2.0

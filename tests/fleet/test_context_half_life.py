@@ -121,7 +121,7 @@ def test_sums_are_exact_by_age_through_a_crash_with_open_tickets(policy: str) ->
     assert [fleet.best(agent, "PT") for agent in fleet.graph] == ["a"] * 3
     assert [fleet.best(agent, "ES") for agent in fleet.graph] == ["b"] * 3
     for agent in fleet.graph:
-        assert not fleet.replica(agent).seeing.open_features.any()
+        assert not fleet.replica(agent).context_agent.open_features.any()
     assert fleet.refusals() == 0
 
 

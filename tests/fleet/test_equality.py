@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from coopbandits.core import Policy, parse_policy
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.declare import make_shell, open_bandits
+from coopbandits.fleet.process.assemble import make_shell, open_bandits
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local import members
+from coopbandits.fleet.local import agents
+from coopbandits.fleet.local.run import opened
 from coopbandits.fleet.local.settings import make_settings
-from coopbandits.fleet.local.stage import opened
 
 HEAVY = ("scipy", "networkx", "numba", "llvmlite", "xarray", "pandas", "matplotlib", "h5py")
 
@@ -35,7 +35,7 @@ def mapped(pid: int) -> str:
 def test_a_running_agent_loads_nothing_that_only_simulations_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, graph: str
 ) -> None:
-    monkeypatch.setattr(members, "COMMAND", [sys.executable, "-c", TELLING])
+    monkeypatch.setattr(agents, "COMMAND", [sys.executable, "-c", TELLING])
 
     async def play() -> str:
         async with opened(make_settings(graph, "0.6,0.4", rounds=1), tmp_path) as stage:

@@ -19,8 +19,7 @@ from coopbandits.core.aggregate.forgetting import DISCOUNT, SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.local.layout import Place, prepared, write_configs
-from coopbandits.fleet.local.members import Members
+from coopbandits.fleet.local.agents import Members, Place, prepared, write_configs
 from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.service.metrics import residual
 from coopbandits.fleet.storage.disk import MemoryDisk

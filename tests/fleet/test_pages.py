@@ -33,7 +33,7 @@ from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.identity.tls import api_context
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.service.metrics import CATALOGUE
-from coopbandits.fleet.storage import events
+from coopbandits.fleet.storage import records
 
 from .api.running import ask, running
 from .api.stand_in import StandIn
@@ -219,7 +219,7 @@ def test_the_table_of_a_header_is_that_of_frames() -> None:
 
 def test_the_table_of_events_is_that_of_the_journal() -> None:
     listed = re.findall(r"^\| `(\w+)` \|", text_after("fleet/protocol.md", "| event | when"), re.M)
-    assert listed == [kind.__name__ for kind in get_args(events.Event)]
+    assert listed == [kind.__name__ for kind in get_args(records.Event)]
 
 
 def test_the_table_of_reasons_is_that_of_the_protocol() -> None:

@@ -19,12 +19,12 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.config.bandits import Arm, BanditConfig
 from coopbandits.fleet.config.consistency import declaration_problems
-from coopbandits.fleet.process.declare import open_bandits, open_kept, purge_problems
+from coopbandits.fleet.process.assemble import open_bandits, open_kept
+from coopbandits.fleet.process.declarations import purge_problems
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import ExpiredTicketError
-from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.purging import PURGED, remainder, signed_columns, take_back
-from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.storage.replica import Bandits, Replica
 from tests.torture.schedule import START
 from tests.torture.words import words_of
 

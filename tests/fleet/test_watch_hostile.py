@@ -17,7 +17,7 @@ import pytest
 
 from coopbandits.dashboard.watch import MOST_EVENTS, MOST_TEXT, Watch
 from coopbandits.fleet.client.exchange import LARGEST
-from coopbandits.page.seen import LONGEST_TEXT
+from coopbandits.page.feed import LONGEST_TEXT
 
 from .api.running import running
 from .watched import Agent, agent_of, fleet, lone, neighbor, until, up, watching
@@ -64,12 +64,12 @@ def state(**changes: Any) -> bytes:
         (b"[" * 100_000, "is not a JSON object"),
         (b"[]", "is not a JSON object"),
         (b'{"id": "liar"', "is not a JSON object"),
-        (state(now=float("nan")), "numbers that cannot be"),
-        (state(arms=[TRUE["arms"][0] | {"high": float("inf")}]), "numbers that cannot be"),
-        (state(arms=[]), "tells of no option"),
-        (state(arms={"a": 1}), "does not fit"),
-        (state(id=""), "names agents that cannot be"),
-        (state(neighbors=[TRUE]), "does not fit"),
+        (state(now=float("nan")), "impossible numbers"),
+        (state(arms=[TRUE["arms"][0] | {"high": float("inf")}]), "impossible numbers"),
+        (state(arms=[]), "reports no arm"),
+        (state(arms={"a": 1}), "invalid state"),
+        (state(id=""), "impossible names"),
+        (state(neighbors=[TRUE]), "invalid state"),
         (state(events=[EVENT] * (MOST_EVENTS + 1)), "more than a page can show"),
         (state(policy="x" * (MOST_TEXT + 1)), "more than a page can show"),
         (state(events=[EVENT | {"text": "x" * MOST_TEXT}]), "more than a page can show"),

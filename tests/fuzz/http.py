@@ -16,8 +16,8 @@ from pathlib import Path
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import ApiLimits, NodeConfig
-from coopbandits.fleet.process.main import make_api, make_runtime
-from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.process.main import make_api
+from coopbandits.fleet.process.runtime import Runtime, make_runtime
 
 from ..fleet.bandits import only
 from .target import Check, Target

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from coopbandits.core import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.declare import open_bandits
+from coopbandits.fleet.process.assemble import open_bandits
 from coopbandits.fleet.storage import records
 from coopbandits.fleet.storage.disk import Disk, FileDisk
-from coopbandits.fleet.storage.events import KINDS as EVENTS
+from coopbandits.fleet.storage.records import KINDS as EVENTS
 from coopbandits.fleet.storage.replica import Replica
 
 from ..fleet.bandits import only
@@ -79,8 +79,10 @@ def good(durability: str) -> Good:
     known = dict.fromkeys((whole - MARK, whole), replica.own_counts.tolist())
     for number in range(10):
         ticket, _ = replica.choose(number, None, NOW)
+        replica.journal.flush()
         known[(folder / "journal").stat().st_size] = replica.own_counts.tolist()
         replica.observe(ticket, 0.5)
+        replica.journal.flush()
         known[(folder / "journal").stat().st_size] = replica.own_counts.tolist()
     disk.close()
     data = (folder / "journal").read_bytes()

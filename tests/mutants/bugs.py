@@ -23,8 +23,8 @@ MUTANTS = (
     Mutant(
         "no write-ahead",
         "fleet/storage/replica.py",
-        "        self.chapter.append(event)\n        self._apply(event)",
-        "        self.chapter.hold(event)\n        self._apply(event)",
+        "        self.log.append(event)\n        self._apply(event)",
+        "        self.log.hold(event)\n        self._apply(event)",
         ROBUST,
     ),
     Mutant(
@@ -115,7 +115,7 @@ MUTANTS = (
         "a failed sync is ignored",
         "fleet/storage/disk.py",
         "                self.files.sync(self._file)\n            except OSError as error:\n"
-        "                raise DoubtError(self._told(error)) from error\n",
+        "                raise DoubtError(self._unwritable(error)) from error\n",
         "                self.files.sync(self._file)\n            except OSError:\n"
         "                pass\n",
         ROBUST,
@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "applications are told before it is on disk",
-        "fleet/process/commit.py",
+        "fleet/process/shell.py",
         "        if self.is_stored:\n            then(None)",
         "        if True:\n            then(None)",
         ROBUST,

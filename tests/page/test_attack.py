@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from coopbandits.fleet.local.layout import prepared, reserve_port, write_configs
-from coopbandits.fleet.local.members import Members
+from coopbandits.fleet.local.agents import Members, prepared, reserve_port, write_configs
 from coopbandits.fleet.local.settings import make_settings
 
 from .browser import REBOUND, Browser

@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from coopbandits.core.errors import InputError
-from coopbandits.page.feed import CHANGE_SECONDS, CHANGES, EVENTS, Feed
-from coopbandits.page.history import PER_ARM, History
-from coopbandits.page.seen import disagreement, who_is_ahead
+from coopbandits.page.feed import (
+    CHANGE_SECONDS,
+    CHANGES,
+    EVENTS,
+    PER_ARM,
+    Feed,
+    History,
+    disagreement,
+    who_is_ahead,
+)
 from coopbandits.page.state import AgentState, ArmState, NeighborState, Note
 
 ARMS = ("blue", "red")
@@ -94,7 +101,7 @@ def watched(*told: tuple[float, AgentState]) -> tuple[Feed, Page]:
     feed, page = Feed("fleet", 0.0), Page()
     reader = feed.reader()
     for now, state in told:
-        feed.tell(state, now)
+        feed.update(state, now)
         feed.step(now)
         page.read(reader.take())
     return feed, page
@@ -121,12 +128,12 @@ def test_a_scene_then_the_past_then_what_changes() -> None:
 
 def test_a_delta_has_only_what_changed() -> None:
     feed, reader = Feed("fleet", 0.0), None
-    feed.tell(state(now=0.0), 0.0)
+    feed.update(state(now=0.0), 0.0)
     feed.step(0.0)
     reader = feed.reader()
     reader.take()
     assert reader.take() == b""
-    feed.tell(state(now=1.0, round_=1), 1.0)
+    feed.update(state(now=1.0, round_=1), 1.0)
     feed.step(1.0)
     (line,) = reader.take().splitlines()[1:2]
     delta = json.loads(line[6:])
@@ -138,7 +145,7 @@ def test_a_delta_has_only_what_changed() -> None:
 def test_versions_are_at_most_five_a_second() -> None:
     feed = Feed("fleet", 0.0)
     for tick in range(1000):
-        feed.tell(state(now=tick / 100, round_=tick), tick / 100)
+        feed.update(state(now=tick / 100, round_=tick), tick / 100)
         feed.step(tick / 100)
     assert feed.version <= 56
 
@@ -169,7 +176,7 @@ def test_an_agent_that_dies_and_returns() -> None:
     feed = Feed("fleet", 0.0)
     page, reader = Page(), feed.reader()
     for name, other in (("a", "b"), ("b", "a")):
-        feed.tell(state(name, neighbors=[neighbor(other)]), 0.0)
+        feed.update(state(name, neighbors=[neighbor(other)]), 0.0)
     feed.step(0.0)
     page.read(reader.take())
     feed.lose("b", "connection refused", 1.0)
@@ -183,7 +190,7 @@ def test_an_agent_that_dies_and_returns() -> None:
         "seq": 1, "t": 1.0, "kind": "down", "agent": 1,
         "text": "b does not answer: connection refused",
     }  # fmt: skip
-    feed.tell(state("b", 2.0, neighbors=[neighbor("a")]), 2.0)
+    feed.update(state("b", 2.0, neighbors=[neighbor("a")]), 2.0)
     feed.step(2.0)
     page.read(reader.take())
     assert page.cells["agents"]["1"] | {"up": True, "arm": 1} == page.cells["agents"]["1"]
@@ -208,8 +215,8 @@ def test_agents_are_listed_as_people_count() -> None:
 
 def test_an_agent_of_another_cluster_is_refused() -> None:
     feed, _ = watched((0.0, state("a")))
-    with pytest.raises(InputError, match=r"^b\b.*'park'.* 2 options"):
-        feed.tell(replace(state("b"), cluster="park"), 1.0)
+    with pytest.raises(InputError, match=r"^b\b.*'park'.* 2 arms"):
+        feed.update(replace(state("b"), cluster="park"), 1.0)
     assert list(feed.agents) == ["a"]
 
 
@@ -224,19 +231,19 @@ def test_options_of_a_named_bandit_come_and_go_agent_by_agent() -> None:
     )
     assert page.scene["bandits"] == ["button", "banner"]
     reader = feed.reader()
-    feed.tell(told("b", 2.0, arm("blue", 0.6, 1), arm("green", 0.9, 1)), 2.0)
+    feed.update(told("b", 2.0, arm("blue", 0.6, 1), arm("green", 0.9, 1)), 2.0)
     feed.step(2.0)
     page.read(reader.take())
     assert page.scene["arms"] == ["blue", "red", "green"]
     assert page.cells["agents"]["0"]["mean"] == [0.5, 0.4, None]
     assert page.cells["agents"]["1"]["mean"] == [0.6, None, 0.9]
     assert page.cells["all"]["ahead"] == 2
-    feed.tell(told("a", 3.0, arm("green", 0.8), arm("blue", 0.5, 4)), 3.0)
+    feed.update(told("a", 3.0, arm("green", 0.8), arm("blue", 0.5, 4)), 3.0)
     feed.step(6.0)
     page.read(reader.take())
     assert page.scene["arms"] == ["blue", "green"]
     assert page.cells["agents"]["0"]["mean"] == [0.5, 0.8]
-    feed.tell(told("a", 7.0, arm("green", 0.8), arm("blue", 0.5, 9)), 7.0)
+    feed.update(told("a", 7.0, arm("green", 0.8), arm("blue", 0.5, 9)), 7.0)
     feed.step(8.0)
     page.read(reader.take())
     assert page.cells["agents"]["0"]["share"] == [1.0, 0.0]
@@ -274,7 +281,7 @@ def test_one_agent_does_not_hide_what_happened_to_the_others() -> None:
     feed.lose("a", "it is gone", 1.0)
     for n in range(1, 5):
         notes = [Note(1000 * n + k, float(n), "alarm", "look here") for k in range(1000)]
-        feed.tell(state("b", float(n), notes=notes), float(n))
+        feed.update(state("b", float(n), notes=notes), float(n))
     assert len(feed.events) == EVENTS
     assert [event["text"] for event in feed.events if event["agent"] == "a"] == [
         "a does not answer: it is gone"
@@ -294,7 +301,7 @@ def test_a_scene_that_never_rests_is_not_told_all_the_time() -> None:
 @pytest.mark.parametrize(("source", "shown"), [("fleet", "shop-1: up"), ("agent", "up")])
 def test_events_of_a_fleet_say_whose_they_are(source: str, shown: str) -> None:
     feed = Feed(source, 0.0)
-    feed.tell(state(notes=[Note(1, 0.0, "link-up", "up")]), 0.0)
+    feed.update(state(notes=[Note(1, 0.0, "link-up", "up")]), 0.0)
     assert feed.events[0]["text"] == shown
 
 
@@ -399,7 +406,7 @@ class AnyPatience(RuleBasedStateMachine):
         notes = [Note(self.round, self.now, "refused", "?")]
         count = self.round if again else 0
         told = state(f"a{who}", self.now, means, (count, 1), seen, self.round, notes, 1 + again)
-        self.feed.tell(told, self.now)
+        self.feed.update(told, self.now)
 
     @rule(who=st.integers(0, 5))
     def lose(self, who: int) -> None:

@@ -14,8 +14,7 @@ import pytest
 
 from coopbandits.dashboard.watch import shown_beside
 from coopbandits.fleet.client import AsyncClient, UnreachableError
-from coopbandits.fleet.local.layout import Place, prepared, reserve_port, write_configs
-from coopbandits.fleet.local.members import Members
+from coopbandits.fleet.local.agents import Members, Place, prepared, reserve_port, write_configs
 from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.service import UnavailableError
 

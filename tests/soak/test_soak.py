@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local.layout import Place, prepared, write_configs
-from coopbandits.fleet.local.members import Member, Members
-from coopbandits.fleet.local.players import Ending
+from coopbandits.fleet.local.agents import Member, Members, Place, prepared, write_configs
+from coopbandits.fleet.local.applications import Ending
 from coopbandits.fleet.local.settings import Settings, make_settings
 
 from .flat import Sample, find_growth

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
-from coopbandits.fleet.storage.filesystem import Place
+from coopbandits.fleet.storage.disk import Place
 from tests.torture.words import words_of
 
 SECTOR = 512

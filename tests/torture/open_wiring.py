@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.transport import ITSELF
+from coopbandits.fleet.transport import ITSELF, Arrival
 from tests.torture.network import Link
 from tests.torture.process import Wire, name, number
 from tests.torture.schedule import SECOND
@@ -44,14 +44,10 @@ class OpenWire(Wire):
         """Call an agent, or whoever answers."""
         self.wiring.call(self.index, peer, address, cause, failed)
 
-    def cause_of(self, peer: str) -> object:
-        """Return why a neighbour was called; None if it has called itself."""
+    def arrival_of(self, peer: str) -> Arrival:
+        """Return why a neighbour was called, and where it is."""
         link = self.wiring.between(self.index, number(peer))
-        return link.cause if link.caller == self.index else None
-
-    def host_of(self, peer: str) -> str:
-        """Return where a neighbour is."""
-        return peer
+        return Arrival(link.cause if link.caller == self.index else None, peer)
 
     def look_up(self, places: Iterable[Address], found: Callable[[list[Address]], None]) -> None:
         """Find the same addresses, after a while."""

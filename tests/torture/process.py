@@ -19,15 +19,10 @@ from coopbandits.core.aggregate.entries import author_of
 from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.process.assemble import make_members
-from coopbandits.fleet.process.commit import BesideRewriter, Done, GroupCommit
-from coopbandits.fleet.process.declare import (
-    Declarations,
-    make_shell,
-    open_bandits,
-    take,
-)
+from coopbandits.fleet.process.assemble import make_members, make_shell, open_bandits
+from coopbandits.fleet.process.declarations import Declarations, take
 from coopbandits.fleet.process.runtime import JUMP
+from coopbandits.fleet.process.shell import BackgroundRewriter, Done, GroupCommit
 from coopbandits.fleet.service import Choice, Receipt, UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import DiskError, FileDisk
@@ -194,7 +189,7 @@ class Process:
         if self.config.durability == "power":
             GroupCommit(self.shell, VirtualWorker(self.files, later, 0.0), _escape)
         else:
-            BesideRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
+            BackgroundRewriter(journal, VirtualWorker(self.files, later, REWRITE_SECONDS))
 
     # What applications ask
 

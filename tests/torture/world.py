@@ -19,14 +19,15 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import DocumentConfig, NodeConfig, TlsFiles
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.identity.notary import Notary
-from coopbandits.fleet.process.declare import RuledBandits, make_shell, open_bandits
+from coopbandits.fleet.process.assemble import make_shell, open_bandits
+from coopbandits.fleet.process.declarations import DocumentBandits
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.gossip import Session
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.fleet.storage.events import Chose
+from coopbandits.fleet.storage.records import Chose
 from coopbandits.fleet.storage.replica import Replica
 from tests.torture.notary import virtual_notary
 from tests.torture.process import Wire, name, number
@@ -138,7 +139,7 @@ class World:
         made = ServedAgent(
             self.config(agent), node, words, self.clock_of(agent), self.shells[agent].wait
         )
-        node.settings.documents.subscribe("bandits", RuledBandits(made))
+        node.settings.documents.subscribe("bandits", DocumentBandits(made))
         return made
 
     def served(self, agent: int, words: Callable[[], int]) -> ServedBandit:

@@ -67,7 +67,7 @@ def _site(what: list[str], files: Files) -> Shown:
     if len(what) > 1 or files != Files():
         raise InputError("a stored simulation is one folder, and needs no token or certificate")
     run = part("dashboard.stored").StoredRun.load(Path(what[0]))
-    site: Shown = part("dashboard.server").StoredSite(run)
+    site: Shown = part("dashboard.stored").StoredSite(run)
     return site
 
 

@@ -24,10 +24,10 @@ def demo_command(
 ) -> None:
     """Let six real agents learn how to compress files; kill one, change the files, draw it."""
     duration = part("fleet.local.settings").parse_seconds(seconds)
-    play, report = part("demo.play"), part("demo.report")
+    play, report = part("demo.play"), part("demo.story")
     try:
         outcome = play.play(duration, _tell, _page(browser))
-    except part("fleet.local.members").FleetError as error:
+    except part("fleet.local.agents").FleetError as error:
         raise typer.Exit(say(str(error), 1)) from None
     except KeyboardInterrupt:
         raise typer.Exit(say("interrupted: all agents were stopped", 130)) from None

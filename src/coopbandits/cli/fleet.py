@@ -115,7 +115,7 @@ def fleet_command(
         return
     if not graph:
         raise InputError("--graph is missing; give one, such as --graph cycle:8")
-    playing, read = part("fleet.local.playing"), part("fleet.local.settings")
+    playing, read = part("fleet.local.run"), part("fleet.local.settings")
     texts = {"kill_every": kill_every, "pause": pause, "partition": partition, "seconds": seconds}
     durations = {key: read.parse_seconds(text) for key, text in texts.items() if text is not None}
     settings = read.make_settings(
@@ -134,7 +134,7 @@ def fleet_command(
 
     try:
         outcome = playing.play(settings, out, Console(), _page() if dashboard else None)
-    except part("fleet.local.members").FleetError as error:
+    except part("fleet.local.agents").FleetError as error:
         raise typer.Exit(say(str(error), 1)) from None
     except KeyboardInterrupt:
         raise typer.Exit(say("interrupted: all agents were stopped", 130)) from None

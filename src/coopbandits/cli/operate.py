@@ -102,10 +102,10 @@ def export_command(
     key: Annotated[Path | None, existing("its key")] = None,
 ) -> None:
     """Write everything learned, of all bandits: by a running agent, or by an agent's journal."""
-    exporting = part("fleet.process.exporting")
-    exporting.require_format(file)
+    backup = part("fleet.process.backup")
+    backup.require_format(file)
     if source.endswith(".toml"):
-        told = exporting.of_journal(_read(Path(source)), time.time())
+        told = backup.export_journal(_read(Path(source)), time.time())
     else:
         files = (ca, certificate, key)
         (client,) = part("cli.cluster").clients_of([source], token_file, files)
@@ -114,7 +114,7 @@ def export_command(
                 told = client.export()
         except (ConnectionError, part("fleet.service").UnavailableError) as error:
             raise InputError(f"nothing was exported: {error}") from error
-    typer.echo(exporting.write_export(told, file))
+    typer.echo(backup.write_export(told, file))
 
 
 def _read(node: Path) -> NodeConfig:

@@ -1,1 +1,1 @@
-"""What `coopbandits dashboard` serves: the page, over a stored simulation or a running fleet."""
+"""`coopbandits dashboard`: the page over a stored simulation or a running fleet."""

@@ -1,4 +1,4 @@
-"""Serves the page on this machine: over one source, until interrupted."""
+"""Serves the page over one source on this machine, until interrupted."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ HOST = "127.0.0.1"
 
 
 class Shown(Site):
-    """The page over a source that may have work of its own."""
+    """The page over a source that may have background work."""
 
     async def run(self) -> None:
-        """Do this work until cancelled; here there is none."""
+        """Do the background work until cancelled; by default there is none."""
         await asyncio.get_running_loop().create_future()
 
 
 class Served(NamedTuple):
-    """A page that is served: its address, and the work behind it."""
+    """A served page: its address, and the background work."""
 
     address: str
     work: asyncio.Task[None]
@@ -34,7 +34,7 @@ class Served(NamedTuple):
 async def served(site: Shown, port: int = 0) -> AsyncIterator[Served]:
     """Serve a site on this machine until the block ends.
 
-    Where a token is needed, it is in the address, behind a # that no browser sends anywhere.
+    A required token is in the fragment of the address, which browsers send to no server.
 
     Raises
     ------
@@ -55,8 +55,8 @@ async def served(site: Shown, port: int = 0) -> AsyncIterator[Served]:
         await server.stop()
 
 
-async def serve(site: Shown, port: int, told: Callable[[str], None]) -> None:
-    """Serve a site on this machine until cancelled; `told` hears the page's address."""
+async def serve(site: Shown, port: int, ready: Callable[[str], None]) -> None:
+    """Serve a site on this machine until cancelled; `ready` is called with its address."""
     async with served(site, port) as page:
-        told(page.address)
+        ready(page.address)
         await page.work

@@ -1,9 +1,11 @@
-"""A stored simulation as the page shows it: who prefers what, frame by frame, per policy.
+"""A stored simulation on the page: the agents' preferences, frame by frame, for every policy.
 
 Everything follows from pulls and rewards per frame, agent and arm, which `simulate` keeps with
 ``keep="watch"``. Means are of all pulls so far; their interval is mean ± 1.96 σ/√n with the σ that
-agents are told; since n depends on rewards, it holds the mean in 91 to 95 % of cases. What an agent
-prefers is the arm that it pulled most within the frame.
+the agents use. Since n depends on rewards, it contains the mean in 91 to 95 % of cases. An agent
+prefers the arm that it pulled most within the frame.
+
+`StoredRun` computes what is shown, and `StoredSite` serves it over HTTP.
 """
 
 from __future__ import annotations
@@ -11,15 +13,21 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.dashboard.serving import Shown
+from coopbandits.fleet.api.messages import JSON, Answer
+from coopbandits.fleet.api.site import EVENTS, FRESH, ROOT, Endpoint, Request
 from coopbandits.network import parse_faults
 from coopbandits.results import Result
 
@@ -29,7 +37,7 @@ DIGITS = 4
 MOST_CHANGES = 40
 AGREED = 0.9
 LASTING = 5
-"""Agents agree when so large a share of them prefers one arm in so many frames on end."""
+"""Agents agree once this share of them has preferred one arm for this many frames."""
 
 Rows = NDArray[Any]
 
@@ -46,13 +54,13 @@ class StoredRun:
     def __init__(self, result: Result) -> None:
         if not {"watch_pulls", "watch_stages"} <= set(result.dataset):
             raise InputError(
-                "this result was not kept for watching, or by a version before; simulate again "
+                "this result was not stored for watching, or by an older version; simulate again "
                 'with keep="watch", or on the command line: '
                 "coopbandits simulate … --keep watch --out FOLDER"
             )
         self.result, data = result, result.dataset
         self.rounds = data["frame"].values
-        means = data.get("watch_means")  # none where every context has its own
+        means = data.get("watch_means")  # absent where every context has its own
         self.means = None if means is None else means.values
         self.sigma = float(data["watch_sigma"])
         self.num_agents, self.num_arms = data.sizes["agent"], data.sizes["arm"]
@@ -60,11 +68,11 @@ class StoredRun:
 
     @classmethod
     def load(cls, folder: Path) -> StoredRun:
-        """Read a folder that `coopbandits simulate` or `Result.save` has written."""
+        """Read a folder written by `coopbandits simulate` or `Result.save`."""
         return cls(Result.load(folder))
 
     def scene(self) -> dict[str, Any]:
-        """Return what does not change: agents, links, arms, policies, and when frames end."""
+        """Return the fixed layout: agents, links, arms, policies, and the ends of frames."""
         settings, data = self.result.meta["settings"], self.result.dataset
         title = f"{settings['network']['description']}, {self.num_arms} arms, T = "
         title += f"{self.result.horizon}, seed {settings['seed']}"
@@ -86,7 +94,7 @@ class StoredRun:
         }
 
     def track(self, panel: int) -> dict[str, Any]:
-        """Return one policy: what every agent prefers, and the network's numbers, by frame."""
+        """Return one policy by frame: every agent's preference, and the network's numbers."""
         pulls, rewards = self._frames(panel)
         preferred = _preferred(pulls)
         network, paid = pulls.sum(axis=1, dtype=np.int64), rewards.sum(axis=1, dtype=np.float64)
@@ -130,7 +138,7 @@ class StoredRun:
         return data["watch_pulls"].values[panel], data["watch_rewards"].values[panel]
 
     def _estimates(self, pulls: Rows, rewards: Rows) -> dict[str, Vector]:
-        """Return share within frames, and mean with its interval of all pulls so far."""
+        """Return shares within frames, and means with intervals of all pulls so far."""
         with np.errstate(invalid="ignore", divide="ignore"):
             share = pulls / pulls.sum(axis=1, keepdims=True)
             so_far = pulls.cumsum(axis=0, dtype=np.int64)
@@ -139,7 +147,7 @@ class StoredRun:
         return {"share": share, "mean": mean, "low": mean - half, "high": mean + half}
 
     def _ahead(self, pulls: Rows, rewards: Rows) -> dict[str, list[Any]]:
-        """Return the arm with the largest mean, and how surely it beats each other one."""
+        """Return the arm with the largest mean, and the probability that it beats its rivals."""
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(pulls > 0, rewards / pulls, -math.inf)
             best = mean.argmax(axis=1)
@@ -147,9 +155,9 @@ class StoredRun:
             spread = self.sigma * np.sqrt(1 / pulls[rows, best][:, None] + 1 / pulls)
             better = ndtr((mean[rows, best][:, None] - mean) / spread)
         better[rows, best] = math.inf
-        better[pulls == 0] = 0.5  # of an arm that nobody pulled nothing is known
+        better[pulls == 0] = 0.5  # nothing is known of an arm without pulls
         sure = np.minimum(better.min(axis=1), 1.0)
-        # Where requests differ no arm is ahead of the others: each was played where it is good.
+        # With contexts no arm is ahead: each was played on the requests for which it is good.
         known = (pulls.sum(axis=1) > 0) & (self.means is not None)
         return {
             "ahead": np.where(known, best, -1).tolist(),
@@ -157,26 +165,26 @@ class StoredRun:
         }
 
     def _stages(self, panel: int) -> list[int]:
-        """Return when the first stage ends, and how long all are; nothing where there are none."""
+        """Return the end of the first stage and the length of all; empty without stages."""
         stages: list[int] = self.result.dataset["watch_stages"].values[panel].tolist()
         return stages if stages[1] else []
 
     def _news(self, panel: int) -> Iterator[dict[str, Any]]:
-        """Yield a mark where the first stage ends; for the others there are ticks."""
+        """Yield a mark at the end of the first stage; the page draws ticks for the others."""
         first, length = self._stages(panel) or (math.inf, 0)
         if first <= self.result.horizon:
             text = f"the first stage of mixing, of {length} rounds, ends: "
-            text += "what all had pulled before is read now"
+            text += "agents now use what all had pulled before"
             yield {"round": first, "kind": "stage", "text": text}
 
     def _changes(self) -> Iterator[dict[str, Any]]:
-        """Yield a mark where rewards change, unless they do all the time."""
+        """Yield a mark where rewards change, unless they change all the time."""
         rounds = self.result.dataset["watch_changes"].values
         for at in rounds.tolist() if rounds.size <= MOST_CHANGES else ():
             yield {"round": at, "kind": "world", "text": "rewards change"}
 
     def _faults(self) -> Iterator[dict[str, Any]]:
-        """Yield a mark where a fault begins and where it ends, if it says when."""
+        """Yield a mark where a fault begins and ends, if that is scheduled."""
         for kind in parse_faults(self.result.meta["settings"].get("faults", "none")).kinds:
             for name, word in (("start", "begins"), ("stop", "ends")):
                 at = getattr(kind, name, None)
@@ -184,7 +192,7 @@ class StoredRun:
                     yield {"round": at, "kind": "fault", "text": f"{kind.spelling} {word}"}
 
     def _turns(self, common: Rows, disagree: Vector) -> Iterator[dict[str, Any]]:
-        """Yield a mark where agents have come to agree on another arm than before."""
+        """Yield a mark where agents begin to agree on another arm."""
         choice = np.where(disagree <= 1.0 - AGREED, common, -1)
         agreed = -1
         for frame in range(choice.size - LASTING + 1):
@@ -196,18 +204,18 @@ class StoredRun:
 
 
 def _names(values: Rows, prefix: str) -> list[str]:
-    """Return names as text; mere numbers get a word before them."""
+    """Return names as text; numbers get a prefix."""
     return [f"{prefix}{value}" if values.dtype.kind in "iu" else str(value) for value in values]
 
 
 def _preferred(pulls: Rows) -> NDArray[np.int64]:
-    """Return the arm that each agent pulled most within each frame, −1 where it pulled none.
+    """Return the arm that each agent pulled most within each frame; −1 without pulls.
 
-    Of several the one that it had pulled most before, since a low number is no merit.
+    Ties go to the arm pulled most in earlier frames.
     """
     found = np.empty(pulls.shape[:2], dtype=np.int64)
     before = np.zeros(pulls.shape[1:])
-    for frame, now in enumerate(pulls):  # one by one: all at once would take a GB
+    for frame, now in enumerate(pulls):  # one by one: all frames at once would take a GB
         weight = now + before / (before.sum(axis=1, keepdims=True) + 1.0)
         found[frame] = np.where(now.any(axis=1), weight.argmax(axis=1), -1)
         before += now
@@ -222,9 +230,55 @@ def _disagreement(preferred: NDArray[np.int64], num_arms: int) -> tuple[Rows, Ve
 
 
 def _plain(values: Vector) -> list[Any]:
-    """Return nested lists of numbers with few digits, which become JSON."""
+    """Return nested lists of numbers with few digits, for JSON."""
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(values))))
         rounded = np.where(np.isfinite(scale), np.rint(values * scale) / scale, values)
     plain: list[Any] = rounded.tolist()
     return plain
+
+
+class StoredSite(Shown):
+    """The page over a stored simulation: its scene, tracks and agents over HTTP."""
+
+    def __init__(self, run: StoredRun) -> None:
+        super().__init__()
+        self.shown = run
+        self._scene = b"event: scene\ndata: %s\n\n" % msgspec.json.encode(run.scene())
+        self._tracks: dict[int, Answer] = {}
+        self.endpoints |= {
+            f"{ROOT}events": Endpoint("GET", self.events),
+            f"{ROOT}track": Endpoint("GET", self.track),
+            f"{ROOT}agent": Endpoint("GET", self.agent),
+        }
+
+    def events(self, _: Request) -> Answer:
+        """Send the scene; the stream stays open, so that the page sees that the server is up."""
+        return self.streamed(EVENTS, lambda: partial(next, iter([self._scene]), b""), FRESH)
+
+    def track(self, request: Request) -> Answer:
+        """Return one policy by frame, computed on the first request."""
+        (panel,) = _numbers(request, "panel")
+        if panel not in self._tracks:
+            self._tracks[panel] = _data(self.shown.track(panel))
+        return self._tracks[panel]
+
+    def agent(self, request: Request) -> Answer:
+        """Return one agent by frame."""
+        return _data(self.shown.agent(*_numbers(request, "panel", "agent")))
+
+
+def _numbers(request: Request, *names: str) -> list[int]:
+    given = dict(parse_qsl(request.query))
+    for name in names:
+        if not (given.get(name, "").isdecimal() and len(given[name]) < 10):
+            example = "&".join(f"{each}=0" for each in names)
+            raise InputError(
+                f"{name} is {given.get(name, '')[:40]!r}; ask {request.path}?{example}"
+            )
+    return [int(given[name]) for name in names]
+
+
+def _data(found: dict[str, Any]) -> Answer:
+    """Return an answer; NaN becomes null."""
+    return Answer(200, msgspec.json.encode(found), JSON, (FRESH,))

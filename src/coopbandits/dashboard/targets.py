@@ -1,4 +1,4 @@
-"""Whom to ask, and who may see the token."""
+"""Addresses of agents' APIs, and the rule for which of them get the token."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ SCHEMES = {"http://": False, "https://": True}
 PAGES = ("", "/", "/ui", "/ui/")
 
 PATIENCE = 1.0
-"""Seconds in which an agent answers, or is taken for dead."""
+"""Timeout of a request, in seconds."""
 
 
 class Target(NamedTuple):
-    """Where an agent's API is."""
+    """The address of an agent's API."""
 
     place: Address | Path
     secure: bool = False
@@ -30,7 +30,7 @@ class Target(NamedTuple):
         return isinstance(self.place, Path) or self.place.is_loopback
 
     def __str__(self) -> str:
-        """Return its address as it is typed."""
+        """Return the address as users type it."""
         return f"{'https://' if self.secure else ''}{show_place(self.place)}"
 
 
@@ -52,12 +52,14 @@ def parse_target(text: str) -> Target:
             address, slash, path = text.removeprefix(scheme).partition("/")
             if slash + path in PAGES:
                 return Target(parse_place(address), secure)
-            raise InputError(f"{text!r} is no agent's address; leave out what follows {address}")
+            raise InputError(
+                f"{text!r} is not the address of an agent; leave out what follows {address}"
+            )
     return Target(parse_place(text))
 
 
 def client_context(ca: Path | None, certificate: Path | None, key: Path | None) -> ssl.SSLContext:
-    """Return TLS for asking agents whose API has it.
+    """Return the TLS context for agents whose API uses TLS.
 
     Raises
     ------
@@ -65,7 +67,7 @@ def client_context(ca: Path | None, certificate: Path | None, key: Path | None) 
         A file cannot be used, or a certificate came without its key.
     """
     if (certificate is None) != (key is None):
-        raise InputError("a certificate and its key go together; give both, or neither")
+        raise InputError("a certificate and its key belong together; give both, or neither")
     try:
         context = ssl.create_default_context(cafile=ca)
         if certificate is not None:
@@ -73,7 +75,7 @@ def client_context(ca: Path | None, certificate: Path | None, key: Path | None) 
     except OSError as error:
         names = ", ".join(str(path) for path in (ca, certificate, key) if path is not None)
         raise InputError(
-            f"{names} cannot be used: {reason_of(error)}; give files in PEM format"
+            f"cannot use {names}: {reason_of(error)}; give files in PEM format"
         ) from error
     return context
 
@@ -81,17 +83,18 @@ def client_context(ca: Path | None, certificate: Path | None, key: Path | None) 
 class Doorman:
     """Makes clients, and decides which of them get the token.
 
-    The token goes to hosts that were given by hand, to agents on this machine that one on this
-    machine named, and over TLS to those that an agent named: there the certificate proves the name.
+    Addresses come from the user or from agents, which may lie. The token is sent to hosts that the
+    user gave, to this machine, and over TLS, where the certificate proves the name. A remote agent
+    cannot name addresses on this machine: requests to them would come from a trusted place.
 
     Parameters
     ----------
     given : list of Target
-        What was given by hand.
+        Addresses given by the user.
     token : str or None
         The token.
     tls : ssl.SSLContext or None
-        For agents whose API has TLS.
+        For agents whose API uses TLS.
     """
 
     def __init__(self, given: list[Target], token: str | None, tls: ssl.SSLContext | None) -> None:
@@ -99,11 +102,10 @@ class Doorman:
         self._hosts = {target.place.host for target in given if isinstance(target.place, Address)}
 
     def may_be_named(self, target: Target, by: Target) -> bool:
-        """Return whether an agent may send us there: not to what is on our machine alone."""
+        """Return whether the agent at `by` may name this address."""
         return by.is_here or not target.is_here
 
     def gets_token(self, target: Target) -> bool:
-        """Return whether the token is sent there."""
         if isinstance(target.place, Path) or target.is_here or target.secure:
             return True
         return target.place.host in self._hosts

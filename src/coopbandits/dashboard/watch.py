@@ -1,4 +1,9 @@
-"""Watches a fleet: asks every agent for its state, and finds further ones through them."""
+"""Watches a running fleet: polls the agents' states, and discovers further agents through them.
+
+One known address is enough. Every agent names its neighbours' APIs, which are polled as well, at
+every address that some agent names, until one answers. Since agents may lie or be of another fleet,
+all states are validated, and the number of agents, events and characters is bounded.
+"""
 
 from __future__ import annotations
 
@@ -25,40 +30,40 @@ from coopbandits.page.feed import Feed
 from coopbandits.page.state import AgentState
 
 PERIOD = 0.2
-"""Seconds between two questions to one agent, at least,"""
+"""Minimum seconds between two requests to one agent,"""
 LONGEST_PAUSE = 1.0
-"""and at most, however long it has not answered."""
+"""and the maximum, however long it has not answered."""
 
 LONGEST_REST = 5.0
-"""Who answers with nonsense is asked less often: reading it takes time, too."""
+"""The maximum for an agent whose answers are invalid: parsing takes time, too."""
 
 AT_ONCE = 128
-"""So many agents are asked at the same time,"""
+"""Concurrent requests to agents that answered last time,"""
 TRIED_AT_ONCE = 64
-"""and, of those that one agent named, so many that did not answer last time: only others that it
-named have to wait for them."""
+"""and to those that did not, per agent that named them: so a liar delays only agents that it names
+itself."""
 
 MOST_AGENTS = 2000
-"""Neighbours beyond are not asked,"""
+"""Maximum number of agents,"""
 SILENT_SECONDS = 60.0
-"""unless one that has not answered for so long makes room."""
+"""unless one that has not answered for this long can be dropped."""
 
 LONGEST_NAME = 63
-"""Of an agent, as links require it."""
+"""Maximum length of an agent's name, as for links."""
 
 LARGEST, HUGE = 2**53, 1e300
-"""No count is larger, and no other number."""
+"""Upper limits of counts, and of other numbers."""
 
 MOST_EVENTS, MOST_TEXT = 200, 2**18
-"""Events of one answer, and characters of all names and texts in it."""
+"""Limits of events in one answer, and of characters in all its names and texts."""
 
 MOST_WATCHED, UNWATCHED_SECONDS = 8, 60.0
-"""So many bandits are watched besides the first, each until no page has looked for so long."""
+"""Bandits watched besides the first, each until no page has read it for this long."""
 LOOK_SECONDS = 10.0
-"""How often it is looked whether any page has."""
+"""Interval of checking for that."""
 
 STEP_SECONDS = 1.0
-"""How often the present is remembered while nobody reads."""
+"""Interval of recording the present while no page reads."""
 
 
 class Watch:
@@ -67,18 +72,18 @@ class Watch:
     Parameters
     ----------
     addresses : sequence of str
-        Agents to begin with: one is enough where agents tell each other their APIs.
+        The first agents; one is enough if agents know each other's APIs.
     token : str, optional
-        Shown to agents, as `Doorman` says.
+        Sent to agents, by the rule of `Doorman`.
     tls : ssl.SSLContext, optional
-        For agents whose API has TLS.
+        For agents whose API uses TLS.
     bandit : str
-        Which of several bandits; without it, the first of whoever answers first.
+        Which of several bandits; by default the first one of the agent that answers first.
 
     Attributes
     ----------
     feed : Feed
-        What is known.
+        The present and the past of the fleet.
     """
 
     def __init__(
@@ -89,15 +94,15 @@ class Watch:
         bandit: str = "",
     ) -> None:
         if not addresses:
-            raise InputError("no agent to watch was given; give the address of one at least")
+            raise InputError("no agent to watch; give the address of at least one")
         self.addresses, self.bandit = addresses, bandit
         self.given = [parse_target(address) for address in addresses]
         self.doorman = Doorman(self.given, token, tls)
         self.feed = Feed("fleet", time.time())
         self._turns = asyncio.Semaphore(AT_ONCE)
-        self._known: set[str] = set()  # agents that are asked at an address given by hand
-        self._found: dict[str, _Found] = {}  # and those that were found
-        self._silent: dict[str, float] = {}  # since when, of these; the longest comes first
+        self._known: set[str] = set()  # agents polled at an address that the user gave
+        self._found: dict[str, _Found] = {}  # and those discovered through others
+        self._silent: dict[str, float] = {}  # since when, of the latter; the longest first
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -110,7 +115,7 @@ class Watch:
                 await asyncio.sleep(STEP_SECONDS)
 
     async def _follow_found(self, name: str, tries: asyncio.Semaphore) -> None:
-        """Ask an agent wherever others say it is, one place after the other until it answers."""
+        """Poll an agent at the addresses that others name, in turn until one answers."""
         pause = PERIOD
         while True:
             for target in self._found[name].targets:
@@ -119,10 +124,10 @@ class Watch:
     async def _follow(
         self, target: Target, tries: asyncio.Semaphore, name: str = "", pause: float = PERIOD
     ) -> float:
-        """Ask one agent again and again; without a name, whoever is found there.
+        """Poll one address; without a name, whichever agent answers there.
 
-        Ends once a found one does not answer that is said to be elsewhere, too; returns how long
-        it waited last.
+        Returns when a discovered agent does not answer and has other addresses, or when the agent
+        is polled elsewhere already; the result is the last pause.
         """
         shown, since, turns = name or str(target), 0, tries
         named = asyncio.Semaphore(TRIED_AT_ONCE)
@@ -138,8 +143,12 @@ class Watch:
                         self.feed.forget(shown)
                         if state.id in self._known:  # another address of the same agent
                             return pause
-                        shown = name = self._meet(state.id)
-                    self.feed.tell(state, time.time())
+                        shown = name = state.id
+                        # An address given by the user counts more than what others say.
+                        self._known.add(name)
+                        if name in self._found:
+                            self._drop(name)
+                    self.feed.update(state, time.time())
                 except (UnreachableError, UnavailableError, InputError) as error:
                     self.feed.lose(shown, _reason(error), time.time())
                     nonsense = isinstance(error, InputError)
@@ -148,7 +157,8 @@ class Watch:
                     if name in self._found:
                         self._silent.setdefault(name, time.monotonic())
                 else:
-                    self._silent.pop(name, None)  # before it names others, for whom it might go
+                    # Before it names others: otherwise it might be dropped to make room for them.
+                    self._silent.pop(name, None)
                     since = max([since, *(event.seq for event in state.events)])
                     pause, turns, is_up = PERIOD, self._turns, True
                     self._find(state, target, named)
@@ -157,45 +167,38 @@ class Watch:
                     return pause
 
     def _require_bandit(self, state: AgentState) -> None:
-        """Go by what is shown first; refuse another bandit, also of who was asked before that."""
+        """Watch the first bandit that is reported; reject states of another one."""
         self.bandit = self.bandit or state.bandits[0]
         if state.bandits[0] != self.bandit:
-            raise InputError(f"it tells of another bandit than {self.bandit}")
+            raise InputError(f"it reports another bandit than {self.bandit}")
 
     def of(self, bandit: str) -> Watch:
-        """Return a watch over the same agents that looks at another bandit."""
+        """Return a watch over another bandit of the same agents."""
         return Watch(self.addresses, self.doorman.token, self.doorman.tls, bandit)
 
-    def _meet(self, name: str) -> str:
-        """Note who is at an address given by hand; that counts more than what others say."""
-        self._known.add(name)
-        if name in self._found:
-            self._drop(name)
-        return name
-
     def _find(self, state: AgentState, by: Target, tries: asyncio.Semaphore) -> None:
-        """Ask neighbours whose API is known, too."""
+        """Poll the neighbours that an agent names, too."""
         for neighbor in state.neighbors:
             name, found = neighbor.name, self._found.get(neighbor.name)
             if neighbor.api is None or name in self._known:
                 continue
-            if found is not None and found.told.get(state.id) == neighbor.api:
-                continue  # five times a second from every neighbour: no time to read it again
+            if found is not None and found.named.get(state.id) == neighbor.api:
+                continue  # the usual case, five times a second and neighbour: skip the parsing
             try:
                 target = parse_target(neighbor.api)
-            except InputError:  # the neighbour is shown as others see it
+            except InputError:  # then it is shown as its neighbours see it
                 continue
             if not self.doorman.may_be_named(target, by):
                 continue
             if found is not None:
-                found.told[state.id] = neighbor.api
+                found.named[state.id] = neighbor.api
             elif len(self._found) < MOST_AGENTS or self._make_room():
                 self._silent[name] = time.monotonic()
                 task = self._group.create_task(self._follow_found(name, tries))
                 self._found[name] = _Found({state.id: neighbor.api}, task)
 
     def _make_room(self) -> bool:
-        """Give up whoever has been silent longest, if that is long; return whether anyone was."""
+        """Drop the agent silent for longest, if that is long enough; return whether it was."""
         name, since = next(iter(self._silent.items()), ("", math.inf))
         if time.monotonic() - since < SILENT_SECONDS:
             return False
@@ -204,17 +207,17 @@ class Watch:
         return True
 
     def _drop(self, name: str) -> None:
-        """Stop asking an agent that was found."""
+        """Stop polling a discovered agent."""
         self._found.pop(name).task.cancel()
         self._silent.pop(name, None)
 
 
 def read_state(content: object, name: str) -> AgentState:
-    """Return an agent's state; refuse what does not look like one, or comes from another."""
+    """Return an agent's validated state; reject one of another agent than `name`, if given."""
     try:
         state = msgspec.convert(content, AgentState)
     except msgspec.ValidationError as error:
-        raise InputError(f"what it tells does not fit: {error}; is it of this version?") from None
+        raise InputError(f"invalid state: {error}; is the agent of this version?") from None
     require_possible(state)
     if name and state.id != name:
         raise InputError(f"{state.id!r} answers at its address")
@@ -222,13 +225,18 @@ def read_state(content: object, name: str) -> AgentState:
 
 
 def require_possible(state: AgentState) -> None:
-    """Refuse names and numbers that no agent has: what follows counts on them."""
+    """Reject names, numbers and amounts of text that no agent has: the page relies on them."""
     names = [state.id, *(neighbor.name for neighbor in state.neighbors)]
     if len(names) > MOST_AGENTS or not all(0 < len(name) <= LONGEST_NAME for name in names):
-        raise InputError("it names agents that cannot be")
+        raise InputError("it reports impossible names of agents")
     if not state.arms or not state.bandits:
-        raise InputError("it tells of no option, and an agent has some")
-    _require_brief(state)
+        raise InputError("it reports no arm or no bandit")
+    texts = [state.cluster, state.policy, state.ready or "", state.prefers or ""]
+    texts += [arm.arm for arm in state.arms] + state.bandits
+    texts += [text for each in state.neighbors for text in (each.why, each.api or "")]
+    texts += [text for event in state.events for text in (event.kind, event.text)]
+    if len(state.events) > MOST_EVENTS or sum(map(len, texts)) > MOST_TEXT:
+        raise InputError("it reports more than a page can show")
     counts = [state.round, state.incarnation, state.choices, state.open_tickets]
     counts += [arm.choices for arm in state.arms]
     counts += [neighbor.frames for neighbor in state.neighbors]
@@ -237,47 +245,37 @@ def require_possible(state: AgentState) -> None:
     for arm in state.arms:
         reals += [arm.mean or 0.0, arm.low or 0.0, arm.high or 0.0, arm.pulls]
     if min(counts) < 0 or max(counts) > LARGEST or not all(abs(x) < HUGE for x in reals):
-        raise InputError("it tells numbers that cannot be")
-
-
-def _require_brief(state: AgentState) -> None:
-    """Refuse more than a page could show, or this process keep of a thousand agents."""
-    texts = [state.cluster, state.policy, state.ready or "", state.prefers or ""]
-    texts += [arm.arm for arm in state.arms] + state.bandits
-    texts += [text for each in state.neighbors for text in (each.why, each.api or "")]
-    texts += [text for event in state.events for text in (event.kind, event.text)]
-    if len(state.events) > MOST_EVENTS or sum(map(len, texts)) > MOST_TEXT:
-        raise InputError("it tells more than a page can show")
+        raise InputError("it reports impossible numbers")
 
 
 def _reason(error: Exception) -> str:
     """Return why an agent does not answer, in a few words."""
     cause = error.__cause__
     if isinstance(error, UnreachableError) and cause is not None:
-        errno = getattr(cause, "errno", None)  # asyncio puts the address into its own words
+        errno = getattr(cause, "errno", None)  # asyncio's own message repeats the address
         return os.strerror(errno).lower() if errno else str(cause) or "timed out"
     return str(error)
 
 
 @asynccontextmanager
 async def shown_beside(
-    told: Callable[[str], None], addresses: Sequence[str]
+    ready: Callable[[str], None], addresses: Sequence[str]
 ) -> AsyncIterator[None]:
-    """Show some agents on a page of this machine until the block ends; `told` hears its address."""
+    """Serve a page over some agents until the block ends; `ready` is called with its address."""
     async with served(FleetSite(Watch(addresses))) as page:
-        told(page.address)
+        ready(page.address)
         yield
 
 
 class FleetSite(Shown):
-    """The page over a fleet, with a watch for every bandit that somebody looks at.
+    """The page over a fleet, with a watch for every bandit that a page shows.
 
     Parameters
     ----------
     watch : Watch
-        Watches the first of them, as long as the page is served.
+        Watches the first bandit, as long as the page is served.
     token : str, optional
-        Required of whoever reads.
+        Required of callers.
     """
 
     def __init__(self, watch: Watch, token: str | None = None) -> None:
@@ -287,7 +285,7 @@ class FleetSite(Shown):
         self._others: dict[str, _Other] = {}
 
     def events(self, request: Request) -> Answer:
-        """Tell a page of everything that changes about a bandit."""
+        """Stream the changes of a bandit."""
         asked = dict(parse_qsl(request.query)).get("bandit", "")[:LONGEST_NAME]
         watch = self.watch if asked in ("", self.watch.bandit) else self._watch(asked)
 
@@ -299,12 +297,12 @@ class FleetSite(Shown):
         return self.page_stream(watch.feed, refresh)
 
     def _watch(self, bandit: str) -> Watch:
-        """Return the watch over a bandit, which goes on as long as this is asked."""
+        """Return the watch over a bandit, which ends once this is no longer called."""
         if bandit not in self._others:
             if len(self._others) >= MOST_WATCHED:
                 raise InputError(
-                    f"{MOST_WATCHED} bandits are watched besides the first; close a page, and try "
-                    f"again after {UNWATCHED_SECONDS:g} s"
+                    f"{MOST_WATCHED} bandits are watched besides the first, which is the limit; "
+                    f"close a page, and retry after {UNWATCHED_SECONDS:g} s"
                 )
             watch = self.watch.of(bandit)
             self._others[bandit] = _Other(watch, self._group.create_task(watch.run()))
@@ -325,20 +323,20 @@ class FleetSite(Shown):
 
 @dataclass
 class _Found:
-    """The addresses that others say an agent has, by who says so, and the task that asks it."""
+    """A discovered agent: its addresses by who names them, and the task that polls it."""
 
-    told: dict[str, str]
+    named: dict[str, str]
     task: asyncio.Task[None]
 
     @property
     def targets(self) -> list[Target]:
-        """The places, each once."""
-        return list(dict.fromkeys(map(parse_target, dict.fromkeys(self.told.values()))))
+        """Its distinct addresses."""
+        return list(dict.fromkeys(map(parse_target, dict.fromkeys(self.named.values()))))
 
 
 @dataclass
 class _Other:
-    """A watch over a further bandit, its work, and when a page last asked for it."""
+    """A watch over a further bandit, its task, and the time of the last request for it."""
 
     watch: Watch
     task: asyncio.Task[None]

@@ -1,4 +1,4 @@
-"""The demo: six agents on a ring, one kill, one change, and what came of it."""
+"""The demo: six agents on a ring, one kill, one change of the environment, and the result."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from coopbandits.core.errors import InputError
-from coopbandits.demo.application import AdvisedApplication, Application, BlindApplication
-from coopbandits.demo.files import Supply, make_supply
-from coopbandits.demo.options import BYTES_PER_SECOND, OPTIONS
+from coopbandits.demo.applications import (
+    BYTES_PER_SECOND,
+    OPTIONS,
+    AdvisedApplication,
+    Application,
+    BlindApplication,
+    Supply,
+    make_supply,
+)
 from coopbandits.demo.story import RECENT, Mark, Story, mean_reward
 from coopbandits.fleet.config import read_config
-from coopbandits.fleet.local.audit import Verdict, add_up, judge
-from coopbandits.fleet.local.layout import names, reserved, write_tables
-from coopbandits.fleet.local.members import Member, Members
-from coopbandits.fleet.local.players import Ending
-from coopbandits.fleet.local.playing import Beside, first_error, interruptible, running
-from coopbandits.fleet.local.summary import conservation
+from coopbandits.fleet.local.agents import Member, Members, names, reserved, write_tables
+from coopbandits.fleet.local.applications import Ending, Verdict, add_up, judge
+from coopbandits.fleet.local.run import Beside, conservation, first_error, interruptible, running
 from coopbandits.network import Network
 
 GRAPH = "cycle:6"
@@ -30,17 +33,17 @@ POLICY = "flood-ts"
 ROUNDS_PER_SECOND = 10.0
 VICTIM = 2
 KILL, RETURN, CHANGE = 0.2, 0.35, 0.5
-"""When the agent is killed and comes back, and the files change: parts of the whole time."""
+"""Times of the kill, the restart and the change of the files, as fractions of the demo."""
 SHORTEST, LONGEST = 15.0, 600.0
-"""Seconds. In less, agents cannot learn what then changes."""
+"""Duration in seconds. In less time, agents cannot learn before the files change."""
 SETTLE_SECONDS = 15.0
-"""How long news may take to reach all agents in the end."""
+"""How long messages may take at the end to reach all agents."""
 
-Tell = Callable[[str], None]
+Print = Callable[[str], None]
 
 
 class Outcome(NamedTuple):
-    """What came of a demo.
+    """The result of a demo.
 
     Attributes
     ----------
@@ -58,25 +61,25 @@ class Outcome(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether all agents answered in the end, and their accounts agree."""
+        """Whether all agents answered at the end, and their accounts agree."""
         return self.verdict.holds
 
     @property
     def sentences(self) -> list[str]:
-        """What was found."""
+        """The findings."""
         account = conservation(self.verdict)
         return [*self.story.sentences(), f"Conservation {account}."]
 
 
-def play(seconds: float, tell: Tell, beside: Beside | None = None) -> Outcome:
-    """Play the demo in a folder that is removed at the end.
+def play(seconds: float, say: Print, beside: Beside | None = None) -> Outcome:
+    """Run the demo in a folder that is removed at the end.
 
     Parameters
     ----------
     seconds : float
         How long applications choose.
-    tell : callable
-        Takes lines about what happens.
+    say : callable
+        Prints lines about the events.
     beside : callable, optional
         What runs beside the agents, such as a page that shows them.
 
@@ -88,48 +91,42 @@ def play(seconds: float, tell: Tell, beside: Beside | None = None) -> Outcome:
         A second signal came before the first one had ended the demo.
     """
     if not SHORTEST <= seconds <= LONGEST:
-        raise InputError(
-            f"the demo takes {SHORTEST:g} to {LONGEST:g} seconds, but {seconds:g} were asked for"
-        )
+        raise InputError(f"the demo must take {SHORTEST:g} to {LONGEST:g} seconds, got {seconds:g}")
     with TemporaryDirectory(prefix="coopbandits-demo-") as folder:
         try:
-            return asyncio.run(_play(Path(folder), seconds, tell, beside))
+            return asyncio.run(_play(Path(folder), seconds, say, beside))
         except asyncio.CancelledError:
             raise KeyboardInterrupt from None
 
 
-async def _play(folder: Path, seconds: float, tell: Tell, beside: Beside | None) -> Outcome:
+async def _play(folder: Path, seconds: float, say: Print, beside: Beside | None) -> Outcome:
     network, ending = Network.from_spec(GRAPH, weights="metropolis"), Ending()
-    tell(f"{network.num_agents} agents on a ring choose how to compress files:")
-    tell(f"  {', '.join(OPTIONS)}")
-    tell(
+    say(f"{network.num_agents} agents on a ring choose how to compress files:")
+    say(f"  {', '.join(OPTIONS)}")
+    say(
         "The reward of a choice is the share of its size that a file lost, less the processor time "
         f"at {BYTES_PER_SECOND / 1e6:g} MB per second; both are measured."
     )
     with interruptible(ending), reserved(folder, names(network.num_agents)) as places:
         supply = await asyncio.to_thread(make_supply)
-        write_tables(places, network, _shared_tables(), {})
-        read_config(places[0].config, now=time.time())  # refused here rather than in every agent
+        cluster = {
+            "name": "demo",
+            "epoch": datetime.now(UTC).replace(microsecond=0),
+            "rounds_per_second": ROUNDS_PER_SECOND,
+        }
+        bandit = {"arms": list(OPTIONS), "policy": POLICY, "reward_range": [0.0, 1.0]}
+        shared: dict[str, dict[str, Any]] = {"cluster": cluster, "bandits": {"compression": bandit}}
+        write_tables(places, network, shared, {})
+        read_config(places[0].config, now=time.time())  # one error here instead of one per agent
         async with Members(places) as members, running(beside, members):
-            return await _Demo(members, supply, seconds, tell).play(ending)
-
-
-def _shared_tables() -> dict[str, dict[str, Any]]:
-    """Return the tables that all agents share."""
-    cluster = {
-        "name": "demo",
-        "epoch": datetime.now(UTC).replace(microsecond=0),
-        "rounds_per_second": ROUNDS_PER_SECOND,
-    }
-    bandit = {"arms": list(OPTIONS), "policy": POLICY, "reward_range": [0.0, 1.0]}
-    return {"cluster": cluster, "bandits": {"compression": bandit}}
+            return await _Demo(members, supply, seconds, say).play(ending)
 
 
 class _Demo:
     """A demo whose agents are ready."""
 
-    def __init__(self, members: Members, supply: Supply, seconds: float, tell: Tell) -> None:
-        self.members, self.supply, self.seconds, self.tell = members, supply, seconds, tell
+    def __init__(self, members: Members, supply: Supply, seconds: float, say: Print) -> None:
+        self.members, self.supply, self.seconds, self.say = members, supply, seconds, say
         places = [member.place for member in members.all]
         self.advised = [AdvisedApplication(place.id, place.api, supply) for place in places]
         self.blind = BlindApplication(supply)
@@ -152,25 +149,27 @@ class _Demo:
         return Outcome(self.story, verdict, ending.interrupted)
 
     async def _perform(self, ending: Ending) -> None:
-        """Let applications work, and things happen, until time is up."""
+        """Run the applications and the events until time is up."""
         applications: list[Application] = [*self.advised, self.blind]
         async with asyncio.TaskGroup() as group:
             for application in applications:
                 group.create_task(application.work(ending))
-            group.create_task(self._let_happen(self.members.all[VICTIM], ending))
+            group.create_task(self._disturb(self.members.all[VICTIM], ending))
             await ending.within(self.seconds)
             ending.set()
         self._gather()
 
-    async def _let_happen(self, victim: Member, ending: Ending) -> None:
-        """Kill an agent, start it again, and change the files; each only after the one before."""
+    async def _disturb(self, victim: Member, ending: Ending) -> None:
+        """Kill an agent, restart it, and change the files, in this order."""
         if await ending.within(KILL * self.seconds):
             return
         await victim.kill()
         name = victim.place.id
         self._mark(f"{name} killed", f"agent {name} is killed (SIGKILL); its application goes on")
         await ending.within((RETURN - KILL) * self.seconds)
-        await self.members.restart(victim)  # also at an early end: rewards may be owed to it
+        await self.members.restart(
+            victim
+        )  # also at an early end: applications may have rewards for it
         ready = victim.readiness[-1]
         self._mark(f"{name} back", f"agent {name} is back, {ready:.1f} s after its start")
         if await ending.within(CHANGE * self.seconds - self.now):
@@ -181,10 +180,10 @@ class _Demo:
 
     def _mark(self, short: str, long: str) -> None:
         self.story.marks.append(Mark(self.now, short))
-        self.tell(f"{self.now:4.0f} s  ** {long}")
+        self.say(f"{self.now:4.0f} s  ** {long}")
 
     def _gather(self) -> None:
-        """Put what applications did so far into the story."""
+        """Collect the measurements so far."""
         self.story.advised = sorted(deed for each in self.advised for deed in each.deeds)
         self.story.blind = self.blind.deeds
         self.story.end = self.now
@@ -195,20 +194,18 @@ class _Demo:
             for member in self.members.all:
                 member.require_alive()
             self._gather()
-            self.tell(self._line())
-
-    def _line(self) -> str:
-        now, story = self.now, self.story
-        recent = [deed for deed in story.advised if deed.moment > now - RECENT]
-        chosen = [deed.option for deed in recent]
-        shares = [f"{each} {chosen.count(each) / max(1, len(chosen)):4.0%}" for each in OPTIONS]
-        return (
-            f"{now:4.0f} s  {len(self.members.up())} of {len(self.advised)} up  "
-            f"{len(story.advised):5,} files  {'  '.join(shares)}  worth {mean_reward(recent):.2f}"
-        )
+            now, story = self.now, self.story
+            recent = [deed for deed in story.advised if deed.moment > now - RECENT]
+            chosen = [deed.option for deed in recent]
+            shares = [f"{each} {chosen.count(each) / max(1, len(chosen)):4.0%}" for each in OPTIONS]
+            self.say(
+                f"{now:4.0f} s  {len(self.members.up())} of {len(self.advised)} up  "
+                f"{len(story.advised):5,} files  {'  '.join(shares)}  "
+                f"worth {mean_reward(recent):.2f}"
+            )
 
     async def _settle(self) -> Verdict:
-        """Wait until all agents know all rewards that were acknowledged, but not for ever."""
+        """Wait until all agents know all acknowledged rewards, or for `SETTLE_SECONDS`."""
         rewards = [each for application in self.advised for each in application.acknowledged]
         acknowledged = add_up(rewards, len(OPTIONS))
         deadline = time.monotonic() + SETTLE_SECONDS

@@ -1,31 +1,35 @@
-"""What happened, as numbers and sentences."""
+"""The demo's measurements over time: shares, rewards, sentences, a figure and a table."""
 
 from __future__ import annotations
 
+import csv
+import io
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.demo.application import Deed
-from coopbandits.demo.options import OPTIONS
+from coopbandits.demo.applications import OPTIONS, Deed
+from coopbandits.plots import Curve, Moment, figure_bytes, timeline_figure
+from coopbandits.plots.writing import write_files
 
 RECENT = 4.0
 """Seconds over which shares and means are taken."""
 
 
 class Mark(NamedTuple):
-    """Something that happened at a moment, in a few words for the figure."""
+    """An event, in a few words for the figure."""
 
     moment: float
     text: str
 
 
 class Leader(NamedTuple):
-    """The option chosen most, and its share of the choices."""
+    """An option, and its share of the choices."""
 
     option: str
     share: float
@@ -33,18 +37,18 @@ class Leader(NamedTuple):
 
 @dataclass
 class Story:
-    """What happened in a demo.
+    """The measurements and events of a demo.
 
     Attributes
     ----------
     advised, blind : list of Deed
-        What was done by the applications with an agent, and by the one without, in order.
+        Files compressed by applications with an agent, and by the one without, by time.
     marks : list of Mark
-        What happened when.
+        Events.
     change : float or None
         When the files changed their kind, in seconds since the applications began.
     end : float
-        When they ended.
+        When the applications ended.
     """
 
     advised: list[Deed] = field(default_factory=list)
@@ -55,19 +59,19 @@ class Story:
 
     @property
     def times(self) -> NDArray[np.float64]:
-        """Moments at which curves have points, half a second apart."""
+        """Times of the curves' points, half a second apart."""
         return np.arange(0.5, max(1.0, self.end) + 0.25, 0.5)
 
     def shares(self) -> NDArray[np.float64]:
-        """Return the share of every option in the recent choices (moment, option)."""
+        """Return the share of every option in recent choices (time, option)."""
         return np.array([[share for _, share in self._leaders(at)] for at in self.times])
 
     def rewards(self, deeds: Sequence[Deed]) -> NDArray[np.float64]:
-        """Return the mean reward of some recent deeds (moment)."""
+        """Return the mean of recent rewards (time,)."""
         return np.array([mean_reward(_between(deeds, at - RECENT, at)) for at in self.times])
 
     def leader(self, at: float) -> Leader | None:
-        """Return the option chosen most in the seconds before a moment; None without choices."""
+        """Return the option chosen most in the seconds before a time; None without choices."""
         found = max(self._leaders(at), key=lambda leader: leader.share)
         return found if found.share > 0.0 else None
 
@@ -77,7 +81,7 @@ class Story:
 
     @property
     def noticed(self) -> float | None:
-        """Seconds from the change until most chose otherwise than before; None if they did not."""
+        """Seconds from the change until another option led for good; None if none did."""
         if self.change is None or (before := self.leader(self.change)) is None:
             return None
         same = [
@@ -89,7 +93,7 @@ class Story:
         return None if last >= self.times[-1] else float(last) - self.change
 
     def sentences(self) -> list[str]:
-        """Return what was found."""
+        """Return the findings."""
         return [sentence for sentence in (self._preferred(), self._gained()) if sentence]
 
     def _preferred(self) -> str:
@@ -103,7 +107,7 @@ class Story:
         if self.noticed is None:
             return (
                 f"Before the files changed, the agents preferred {old}; in the end, {now}. "
-                "They had not noticed the change for good."
+                "They had not settled on another option."
             )
         return (
             f"Before the files changed, the agents preferred {old}; in the end, {now}. "
@@ -129,3 +133,50 @@ def mean_reward(deeds: Iterable[Deed]) -> float:
 def _between(deeds: Sequence[Deed], after: float, until: float) -> Sequence[Deed]:
     first, last = (bisect_right(deeds, at, key=lambda deed: deed.moment) for at in (after, until))
     return deeds[first:last]
+
+
+# Report
+
+FIGURE, TABLE = "demo.png", "measurements.csv"
+HEAD = ("second", "application", "option", "bytes", "compressed_bytes", "cpu_seconds", "reward")
+
+
+def write_report(story: Story, folder: Path) -> list[Path]:
+    """Write the figure and the table; return their paths."""
+    figure = timeline_figure(
+        story.times,
+        list(OPTIONS),
+        story.shares(),
+        [
+            Curve("with agents", story.times, story.rewards(story.advised)),
+            Curve("all in turn", story.times, story.rewards(story.blind)),
+        ],
+        [Moment(*mark) for mark in story.marks],
+        ylabel="reward of a file",
+        title=f"What six agents chose, in the last {RECENT:g} s",
+    )
+    contents = {
+        folder / FIGURE: figure_bytes(figure, "png"),
+        folder / TABLE: table(story).encode(),
+    }
+    write_files(contents)
+    return list(contents)
+
+
+def table(story: Story) -> str:
+    """Return all measurements as CSV, by time."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEAD)
+    for deed in sorted(story.advised + story.blind):
+        size, compressed, seconds = deed.found
+        row = (
+            deed.who,
+            deed.option,
+            size,
+            compressed,
+            f"{seconds:.6f}",
+            f"{deed.found.reward:.4f}",
+        )
+        writer.writerow((f"{deed.moment:.3f}", *row))
+    return text.getvalue()

@@ -1,1 +1,1 @@
-"""The page over a fleet or a stored simulation: its files, and what it is told."""
+"""The page over a fleet or a stored simulation: its files, and the data that it shows."""

@@ -1,7 +1,7 @@
-"""The page's files, as they go over HTTP.
+"""The page's static files, served from a table in memory.
 
-All of them are read once, into one table. A request is looked up there and nothing else is ever
-opened, so no path, however written, leads to another file.
+All files are read once. A request is looked up in the table and never opens a file, so no path,
+however written, leads outside.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KINDS = {
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
 }
-"""What is served, by ending; licences and checksums lie beside these files and are not."""
+"""Content types by suffix; files without one, such as licences and checksums, are not served."""
 
 INDEX = "index.html"
 
@@ -37,17 +37,7 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
 
 
 class Asset(NamedTuple):
-    """One file of the page.
-
-    Attributes
-    ----------
-    body : bytes
-        Its contents.
-    kind : bytes
-        Its content type.
-    etag : bytes
-        Changes with the contents: a browser that shows it again needs no body.
-    """
+    """One file of the page: contents, content type, and an entity tag that depends on them."""
 
     body: bytes
     kind: bytes
@@ -62,16 +52,16 @@ def find(path: str) -> Asset | None:
 @cache
 def _all() -> dict[str, Asset]:
     found: dict[str, Asset] = {}
-    _collect(files("coopbandits.page") / "static", "", found)
+
+    def collect(folder: Traversable, prefix: str) -> None:
+        for entry in folder.iterdir():
+            suffix = entry.name[entry.name.rfind(".") :]
+            if entry.is_dir():
+                collect(entry, f"{prefix}{entry.name}/")
+            elif suffix in KINDS:
+                body = entry.read_bytes()
+                etag = b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()
+                found[prefix + entry.name] = Asset(body, KINDS[suffix], etag)
+
+    collect(files("coopbandits.page") / "static", "")
     return found
-
-
-def _collect(folder: Traversable, prefix: str, found: dict[str, Asset]) -> None:
-    for entry in folder.iterdir():
-        ending = entry.name[entry.name.rfind(".") :]
-        if entry.is_dir():
-            _collect(entry, f"{prefix}{entry.name}/", found)
-        elif ending in KINDS:
-            body = entry.read_bytes()
-            etag = b'"%s"' % hashlib.sha256(body).hexdigest()[:32].encode()
-            found[prefix + entry.name] = Asset(body, KINDS[ending], etag)

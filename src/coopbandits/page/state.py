@@ -1,4 +1,4 @@
-"""What an agent tells a page about itself, as plain data."""
+"""What an agent reports to the page, as plain data: `GET /ui/state`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ArmState:
-    """What an agent knows of one option.
+    """What an agent knows of one arm.
 
     Attributes
     ----------
@@ -15,13 +15,13 @@ class ArmState:
         Its name.
     mean, low, high : float or None
         Mean reward over the whole network as the agent sees it, and the ends of its interval. The
-        mean is None if nothing is known, the ends also where the policy certifies no pulls.
+        mean is None if nothing is known, the ends also if the policy certifies no pulls.
     pulls : float
-        Pulls that this is based on.
+        Pulls that the mean is based on.
     choices : int
-        Choices handed out by this agent.
+        Choices made by this agent.
     own_pulls, own_reward : int and float
-        Rewards handed in here, and their sum.
+        Rewards submitted to this agent, and their sum.
     open : int
         Open tickets.
     """
@@ -54,7 +54,7 @@ class NeighborState:
     heard : float
         Seconds since it was last heard.
     api : str or None
-        Where its API is, if it told.
+        The address of its API, if known.
     """
 
     name: str
@@ -67,7 +67,7 @@ class NeighborState:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that happened to an agent: a number that only grows, when, what, and in words."""
+    """An event of an agent: an increasing number, the time, its kind, and a sentence."""
 
     seq: int
     t: float
@@ -82,31 +82,31 @@ class AgentState:
     Attributes
     ----------
     id, cluster, policy : str
-        Who it is.
+        Its id, cluster and policy.
     started, now : float
-        When its process started, and its present, in seconds since 1970.
+        When its process started, and its clock, in seconds since 1970.
     round, incarnation : int
-        Rounds completed, and which start of the agent this is.
+        Rounds completed, and the number of this start.
     ready : str or None
         Why it cannot serve; None if it can.
     arms : list of ArmState
-        What it knows of every option.
+        What it knows of every arm.
     prefers : str or None
-        The option with the largest mean.
+        The arm with the largest mean.
     agents_known : float
-        How many agents it has heard of.
+        Number of agents it has heard of.
     choices, rewards, open_tickets, expired_tickets : int
-        Counts of its application.
+        Counters of its application.
     neighbors : list of NeighborState
         Its links.
     events : list of Note
-        What happened lately, the newest last.
+        Recent events, the newest last.
     bandits : list of str
-        Names of its bandits, that of the one shown first; of one alone it is empty.
+        Names of its bandits, the one shown first; an empty name if there is only one.
     document : int or None
-        The version of the cluster's document that it has, 0 for none yet; None where it takes none.
+        Version of the cluster's document, 0 for none yet; None if it accepts none.
     by_context : bool
-        Whether the best option depends on the request; then it prefers none.
+        Whether the best arm depends on the request; then it prefers none.
     """
 
     id: str

@@ -19,7 +19,7 @@ import pytest
 
 from benchmarks.fleet.servers import Version, agent
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.local.layout import reserve_port
+from coopbandits.fleet.local.agents import reserve_port
 
 HERE = Path(__file__).parent
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fleet"

@@ -12,7 +12,7 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.document.seal import ForgedError, Signed
 from coopbandits.fleet.document.spread import FIRST_PAUSE, LONGEST_PAUSE, PIECE, News, Spread
-from coopbandits.fleet.local.trouble import Dice
+from coopbandits.fleet.local.faults import Dice
 from coopbandits.fleet.protocol.frames import (
     DOCUMENT,
     HEADER,

@@ -12,7 +12,7 @@ from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.seal import MAX_CHAIN, ForgedError, Signed
 from coopbandits.fleet.document.store import DocumentStore, DocumentSubscriber, RivalError
 from coopbandits.fleet.storage.disk import DiskError, MemoryDisk
-from coopbandits.fleet.storage.events import Adopted
+from coopbandits.fleet.storage.records import Adopted
 
 from .made import journal, public, signed, store, text
 

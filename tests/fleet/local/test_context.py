@@ -18,11 +18,9 @@ import pytest
 
 from coopbandits.fleet.client import AsyncClient, UnreachableError
 from coopbandits.fleet.config import read_config
-from coopbandits.fleet.local.audit import add_up, estimate_account, own_account
-from coopbandits.fleet.local.layout import Place, names, reserved, write_tables
-from coopbandits.fleet.local.members import Members
-from coopbandits.fleet.local.players import Reward
-from coopbandits.fleet.process.declare import open_kept
+from coopbandits.fleet.local.agents import Members, Place, names, reserved, write_tables
+from coopbandits.fleet.local.applications import Reward, add_up, estimate_account, own_account
+from coopbandits.fleet.process.assemble import open_kept
 from coopbandits.fleet.service import Choice, UnavailableError
 from coopbandits.fleet.storage.disk import FileDisk
 from coopbandits.network import Network

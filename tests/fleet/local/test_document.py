@@ -16,8 +16,7 @@ from coopbandits.cli import app
 from coopbandits.fleet.config.read import write_config
 from coopbandits.fleet.document.seal import sign_file, signature_file
 from coopbandits.fleet.identity.operators import key_text, make_key
-from coopbandits.fleet.local.layout import Place, prepared, reserve_port, write_configs
-from coopbandits.fleet.local.members import Members
+from coopbandits.fleet.local.agents import Members, Place, prepared, reserve_port, write_configs
 from coopbandits.fleet.local.settings import make_settings
 
 Answers = dict[str, Any]

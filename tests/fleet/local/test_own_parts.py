@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from coopbandits import InputError
-from coopbandits.fleet.local.layout import prepared, write_configs
-from coopbandits.fleet.local.playing import play
+from coopbandits.fleet.local.agents import prepared, write_configs
+from coopbandits.fleet.local.run import play
 from coopbandits.fleet.local.settings import make_settings
 
 from .. import own_parts

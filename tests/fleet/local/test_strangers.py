@@ -15,8 +15,7 @@ from typing import Any
 
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.identity.tls import ALPN
-from coopbandits.fleet.local.layout import Place, prepared, write_configs
-from coopbandits.fleet.local.members import Members
+from coopbandits.fleet.local.agents import Members, Place, prepared, write_configs
 from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.process.embedded import LocalAgent
 

@@ -17,7 +17,7 @@ from coopbandits.fleet.config import NodeConfig, read_config
 from coopbandits.fleet.process.backup import as_written, back_up, restore
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import ExpiredTicketError, UnknownTicketError
-from coopbandits.fleet.storage.filesystem import OperatingSystem
+from coopbandits.fleet.storage.disk import OperatingSystem
 
 from .agents import Agent, agents, pulls, wait
 

@@ -24,7 +24,7 @@ from coopbandits.fleet.client import AsyncClient, Client
 from coopbandits.fleet.config import read_config, write_config
 from coopbandits.fleet.document.seal import to_json
 from coopbandits.fleet.process.backup import back_up, restore
-from coopbandits.fleet.process.declare import Declarations
+from coopbandits.fleet.process.declarations import Declarations
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.service import UnavailableError, UnknownBanditError, UnknownTicketError
 

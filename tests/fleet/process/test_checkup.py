@@ -33,9 +33,9 @@ def test_two_agents_of_which_one_runs(tmp_path: Path, certificates: Path) -> Non
             found = examine(alpha)
             assert [what for what, each in found.items() if each.state == BROKEN] == []
             assert found["configuration"].found == "agent alpha of cluster shop"
-            assert "both certificates hold" in found["neighbour beta"].found
+            assert "both certificates are valid" in found["neighbour beta"].found
             assert "days)" in found["authority"].found
-            assert found["journal"].found == "none yet: the agent begins without memory"
+            assert found["journal"].found == "none yet: the agent starts without memory"
             assert found["listens"].found.endswith("is free")
             assert not (alpha.folder / "memory").exists()  # it looked, and left nothing behind
             assert not (alpha.folder / "api").exists()
@@ -46,7 +46,7 @@ def test_two_agents_of_which_one_runs(tmp_path: Path, certificates: Path) -> Non
                 other.observe(other.choose().ticket, 1.0)
                 found = examine(alpha)
                 assert [what for what, each in found.items() if each.state == BROKEN] == []
-                assert "both certificates hold" in found["listens"].found
+                assert "both certificates are valid" in found["listens"].found
                 assert "; rewards: 1; open tickets: 0" in found["journal"].found
                 up = {metric.name: metric.samples for metric in links}["reconnects_total"]
                 now = {metric.name: metric.samples for metric in running.metrics()}
@@ -68,7 +68,7 @@ def test_neighbours_with_another_certificate(
         beta.write()
         with LocalAgent(beta.path):
             found = broken(alpha)["neighbour beta"]
-            assert found.found.startswith("its certificate does not hold: ")
+            assert found.found.startswith("its certificate is invalid: ")
             # Where both trust the other's authority, but not the other way round:
             trusting = tmp_path / "trusting.pem"
             text = [
@@ -83,7 +83,7 @@ def test_neighbours_with_another_certificate(
         alpha.write()
         with LocalAgent(beta.path):
             found = broken(alpha)["neighbour gamma"]
-            assert found.found.endswith("there is beta, not gamma")
+            assert found.found.endswith("is beta, not gamma")
             assert found.mend == "correct its address in [[neighbors]]"
         alpha.tables["neighbors"][0]["address"] = "nowhere.invalid:7400"
         alpha.write()
@@ -130,7 +130,7 @@ def test_all_files_that_are_missing_are_told(
     ("from_now", "state", "told"),
     [
         (-2000, BROKEN, " expired on "),
-        (5, BROKEN, " on only"),
+        (5, BROKEN, " is not valid before "),
         (-80, NOTE, "(10 days)"),
         (0, OK, "(90 days)"),
     ],
@@ -159,7 +159,7 @@ def test_disk_ports_clock_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert list(found) == ["file", "listens", "API"]
         assert found["listens"].found.endswith("Address already in use")
         assert "holds 5 characters" in found["file"].found
-        assert found["API"].found.endswith("exists and is no socket")
+        assert found["API"].found.endswith("exists and is not a socket")
     (agent.folder / "api").unlink()
     (agent.folder / "token").unlink()
     agent.tables["node"] |= {"listen": "127.0.0.1:0", "durability": "power"}
@@ -173,7 +173,7 @@ def test_disk_ports_clock_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(checkup, "SPARE_BYTES", 1 << 60)
     found = examine(agent)
     assert [what for what, each in found.items() if each.state == BROKEN] == ["clock", "room"]
-    assert found["room"].mend == "make room on that disk"
+    assert found["room"].mend == "free space on that disk"
     assert found["disk"].state == NOTE
     data = bytearray(journal.read_bytes())
     data[60] ^= 1
@@ -217,7 +217,7 @@ def test_what_a_machine_may_lack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     agent = Agent(tmp_path / "alpha")
     monkeypatch.setattr("resource.getrlimit", lambda _: (10, 20))
     assert "and 20 allowed" in broken(agent)["open files"].found
-    monkeypatch.setattr(checkup, "_nobody_keeps_time", lambda: True)
+    monkeypatch.setattr(checkup, "_is_unsynchronised", lambda: True)
     assert examine(agent)["clock"].mend.startswith("run a time service")
-    monkeypatch.setattr(checkup, "_nobody_keeps_time", lambda: False)
+    monkeypatch.setattr(checkup, "_is_unsynchronised", lambda: False)
     assert examine(agent)["clock"].state == OK

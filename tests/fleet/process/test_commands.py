@@ -44,7 +44,7 @@ def test_from_a_backup_to_the_end(tmp_path: Path) -> None:
         assert agent.end() == 0
         with pytest.raises(InputError, match="alpha"):
             call("fleet", "drain", node)
-        with pytest.raises(InputError, match="give --replace"):
+        with pytest.raises(InputError, match="--replace"):
             call("fleet", "restore", node, copy)
         told = call("fleet", "restore", node, copy, "--replace")[1]
         assert told.endswith("; rewards: 0; open tickets: 1, all closed\n")

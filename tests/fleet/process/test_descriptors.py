@@ -20,8 +20,8 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.config import ApiLimits, NodeConfig, read_config, write_config
-from coopbandits.fleet.process.descriptors import descriptors_needed, reserve_descriptors
 from coopbandits.fleet.process.embedded import LocalAgent
+from coopbandits.fleet.process.main import descriptors_needed, reserve_descriptors
 
 PATIENCE = 90.0
 CONNECTIONS = 60
@@ -30,7 +30,7 @@ AGENT = """
 import resource, sys, time
 from coopbandits.fleet.config import read_config
 from coopbandits.fleet.process.main import run_agent
-from coopbandits.fleet.process.descriptors import descriptors_needed
+from coopbandits.fleet.process.main import descriptors_needed
 
 config = read_config(sys.argv[1], now=time.time(), insecure=True)
 most = descriptors_needed(config)

@@ -88,7 +88,7 @@ def test_refusals_reach_the_caller(path: Path) -> None:
             agent.observe("0-1", 1.0)
         with pytest.raises(InputError, match="'blue'"):
             agent.choose(["bleu"])
-        with pytest.raises(InputError, match="running already"):
+        with pytest.raises(InputError, match="already running"):
             agent.start()
         assert agent.ready() is None
 

@@ -14,8 +14,8 @@ import pytest
 from coopbandits.cli import app, cluster
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.process.backup import export_journal, rows_of
 from coopbandits.fleet.process.embedded import LocalAgent
-from coopbandits.fleet.process.exporting import of_journal, rows_of
 
 from ..api.running import running
 from .agents import Agent
@@ -60,7 +60,7 @@ def test_a_running_agent_and_its_journal_tell_the_same(
     later = config_of(tmp_path / "alpha", "button", arms=["red", "blue"])
     with LocalAgent(later):  # takes that
         pass
-    kept = {(row["bandit"], row["arm"]): row for row in rows_of(of_journal(later, time.time()))}
+    kept = {(row["bandit"], row["arm"]): row for row in rows_of(export_journal(later, time.time()))}
     assert {key: row["state"] for key, row in kept.items() if key[0] == "button"} == {
         ("button", "red"): "active",
         ("button", "green"): "removed",
@@ -86,7 +86,7 @@ def test_changes_that_were_not_taken_yet_are_not_in_an_export(tmp_path: Path) ->
         ]
         for change in changes:
             changed = config_of(tmp_path / "alpha", *BANDITS, **change)
-            found = of_journal(changed, time.time())["bandits"]["button"]
+            found = export_journal(changed, time.time())["bandits"]["button"]
             assert found["settings"]["reward_range"] == [0.0, 1.0]
             assert {arm["arm"]: arm["state"] for arm in found["arms"]} == {
                 "scarlet": "removed",
@@ -101,7 +101,7 @@ def test_changes_that_were_not_taken_yet_are_not_in_an_export(tmp_path: Path) ->
 def test_a_bandit_that_was_not_taken_yet_is_not_in_an_export(tmp_path: Path) -> None:
     with LocalAgent(config_of(tmp_path / "alpha", "button")):
         later = config_of(tmp_path / "alpha", *BANDITS)
-        assert list(of_journal(later, time.time())["bandits"]) == ["button"]
+        assert list(export_journal(later, time.time())["bandits"]) == ["button"]
 
 
 def test_an_export_goes_through_a_link(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_tables_have_a_row_per_arm(tmp_path: Path) -> None:
     export(source, str(tmp_path / "learned.parquet"))
     found = parquet.read_table(tmp_path / "learned.parquet").to_pylist()
     assert [row["own_pulls"] for row in found] == [0, 1]
-    assert found == list(rows_of(of_journal(config, time.time())))
+    assert found == list(rows_of(export_journal(config, time.time())))
 
 
 def test_what_cannot_be_exported_is_said_and_nothing_is_overwritten(

@@ -19,9 +19,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
 from coopbandits.fleet.document.seal import to_json
 from coopbandits.fleet.process.embedded import LocalAgent
-from coopbandits.fleet.process.main import told
-from coopbandits.fleet.process.notify import ServiceManager
-from coopbandits.fleet.process.reload import LIVE, TABLES, Reload
+from coopbandits.fleet.process.main import LIVE, TABLES, Reload, ServiceManager
 from coopbandits.fleet.service import UnavailableError
 
 from ..document.made import signed, text
@@ -57,8 +55,8 @@ class Sections:
 
 @pytest.fixture
 def sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sections:
-    for module in ("reload", "main"):  # the log is that of the tests
-        monkeypatch.setattr(f"coopbandits.fleet.process.{module}.set_up_log", lambda _: None)
+    # The log is that of the tests.
+    monkeypatch.setattr("coopbandits.fleet.process.main.set_up_log", lambda _: None)
     return Sections(tmp_path)
 
 
@@ -67,7 +65,9 @@ def take_over(agent: LocalAgent, found: NodeConfig) -> str:
     api: Any = SimpleNamespace(renew=lambda *_: None)
     drain: Any = SimpleNamespace(seconds=0.0)
     runtime = agent._runtime
-    return agent._ask(Reload(runtime.service.config, lambda: found, runtime, api, drain))
+    return agent._ask(
+        Reload(runtime.service.config, lambda: found, runtime, api, drain, ServiceManager({}))
+    )
 
 
 def listed(agent: LocalAgent) -> dict[str, list[str]]:
@@ -154,10 +154,10 @@ def test_whatever_a_reload_stumbles_over_the_agent_goes_on(
 
     heard: list[str] = []
     manager = ServiceManager({})
-    manager.tell = lambda *lines: heard.extend(lines)  # type: ignore[method-assign]
+    manager.notify = lambda *lines: heard.extend(lines)  # type: ignore[method-assign]
     with LocalAgent(config) as agent:
         nothing: Any = None
-        told(manager, Reload(config, stumble, agent._runtime, nothing, nothing))()
+        Reload(config, stumble, agent._runtime, nothing, nothing, manager)()
         assert agent.choose().arm in ("red", "blue")
     sentence = "OverflowError: cannot convert float infinity"
     assert heard[-2] == "READY=1"

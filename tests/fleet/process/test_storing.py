@@ -22,8 +22,7 @@ from coopbandits.fleet.api.site import Request
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.process.runtime import Runtime
 from coopbandits.fleet.service import Receipt, UnavailableError, UnknownTicketError
-from coopbandits.fleet.storage.disk import FileDisk
-from coopbandits.fleet.storage.filesystem import OperatingSystem
+from coopbandits.fleet.storage.disk import FileDisk, OperatingSystem
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.transport.memory import MemoryNetwork
 
@@ -142,7 +141,7 @@ def test_who_waits_is_told_where_a_state_cannot_be_exported(
         async with running(tmp_path) as runtime:
             await pull(runtime)
             late = runtime.service.choose()
-            runtime.node.bandits.journal.renew(broken)
+            runtime.node.bandits.journal.rewrite(broken)
             with pytest.raises(UnavailableError, match="writing its journal"):
                 await asyncio.wait_for(stored(runtime), 90)
             await asyncio.wait_for(runtime.failed.wait(), 90)
@@ -455,7 +454,7 @@ def test_an_agent_starts_on_a_full_disk_and_goes_on_when_there_is_room(
                 await stored(runtime)
         rest = fill(tiny)
         async with running(folder, durability) as runtime:
-            assert "No space left on device; until it can" in caplog.text
+            assert "No space left on device; until then" in caplog.text
             sentence = runtime.service.ready() or ""
             assert "No space left on device" in sentence
             choice = runtime.service.choose()

@@ -309,8 +309,8 @@ def test_a_neighbour_that_dies_is_noticed_at_a_tick(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with pair(tmp_path, "flood-ts") as (first, second):
             await until(lambda: first.node.peers["shop-2"].met)
-            assert first._beat is not None
-            first._beat.cancel()  # which would notice it too, up to a second later
+            assert first._beat_timer is not None
+            first._beat_timer.cancel()  # which would notice it too, up to a second later
             await second.transport.stop()
             await until(lambda: not first.node.peers["shop-2"].met)
 

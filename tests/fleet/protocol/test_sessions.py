@@ -29,7 +29,7 @@ from coopbandits.fleet.protocol.frames import (
 )
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.protocol.sessions import MOST_GREETINGS, PLACE_SECONDS
-from coopbandits.fleet.storage.events import Declared
+from coopbandits.fleet.storage.records import Declared
 
 from ..bandits import CLUSTER, Many, both
 

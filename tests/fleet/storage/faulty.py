@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coopbandits.fleet.storage.filesystem import Place
+from coopbandits.fleet.storage.disk import Place
 
 
 class Killed(BaseException):

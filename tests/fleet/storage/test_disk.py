@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 
 from coopbandits.core import InputError
-from coopbandits.fleet.storage.disk import FileDisk
-from coopbandits.fleet.storage.events import Observed
-from coopbandits.fleet.storage.filesystem import OperatingSystem, Place
+from coopbandits.fleet.storage.disk import FileDisk, OperatingSystem, Place
 from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.records import Observed
 
 WRITER = """
 import os, sys
 from pathlib import Path
 from coopbandits.fleet.storage.disk import FileDisk
-from coopbandits.fleet.storage.events import Observed
+from coopbandits.fleet.storage.records import Observed
 from coopbandits.fleet.storage.journal import Journal
 journal = Journal(FileDisk(Path(sys.argv[1])), {"node": "x"}, {"word": 1, "number": 7})
 journal.compact({"number": 0})
@@ -85,7 +84,7 @@ def test_a_kill_at_any_instant_loses_nothing_that_was_told(tmp_path: Path, delay
         writer.send_signal(signal.SIGKILL)
         told = (first + writer.stdout.read()).splitlines()
     journal = Journal(disk := FileDisk(tmp_path), {"node": "x"}, {"word": 1, "number": 7})
-    numbers = [event.number for event in journal.told.get(7, []) if isinstance(event, Observed)]
+    numbers = [event.number for event in journal.events.get(7, []) if isinstance(event, Observed)]
     disk.close()
     first_number = int(journal.snapshot["number"]) + 1
     assert numbers == list(range(first_number, first_number + len(numbers)))
@@ -117,7 +116,7 @@ def test_a_file_that_cannot_be_given_to_its_owner_is_closed(
     def refuse(file: int, owner: object) -> None:
         raise OSError(1, "Operation not permitted")
 
-    monkeypatch.setattr("coopbandits.fleet.storage.filesystem.give", refuse)
+    monkeypatch.setattr("coopbandits.fleet.storage.disk.give", refuse)
     before = sorted(Path("/proc/self/fd").iterdir()) if Path("/proc").exists() else []
     for _ in range(3):
         with pytest.raises(OSError, match="not permitted"):

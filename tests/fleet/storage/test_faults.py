@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from coopbandits.fleet.storage.disk import DiskError, FileDisk
-from coopbandits.fleet.storage.events import Event, Observed
 from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.records import Event, Observed
 
 from .faulty import FaultyFiles, Killed, fault_at
 
@@ -20,7 +20,7 @@ Numbers = list[int]
 
 
 def numbers_in(journal: Journal) -> Numbers:
-    return [*journal.snapshot.get("numbers", []), *map(number_of, journal.told.get(BANDIT, []))]
+    return [*journal.snapshot.get("numbers", []), *map(number_of, journal.events.get(BANDIT, []))]
 
 
 def number_of(event: Event) -> int:
@@ -90,7 +90,7 @@ class Writer:
         if self.durability == "power":
             if self.journal.committer is not None:
                 self.add(2000 + done)  # gathers meanwhile
-            error = failure(lambda: self.journal.write_anew(rewrite))
+            error = failure(lambda: self.journal.replace_file(rewrite))
             self.journal.finish_rewrite(rewrite, error)
             self.landed(done, error)
             return

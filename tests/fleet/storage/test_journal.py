@@ -6,8 +6,8 @@ import pytest
 
 from coopbandits.core import InputError
 from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
-from coopbandits.fleet.storage.events import Ended, Event, Observed, Spoke
-from coopbandits.fleet.storage.journal import Chapter, Journal
+from coopbandits.fleet.storage.journal import BanditJournal, Journal
+from coopbandits.fleet.storage.records import Ended, Event, Observed, Spoke
 
 IDENTITY = {"node": "shop-1", "cluster": "shop", "epoch": 5}
 BANDIT = 7
@@ -21,8 +21,8 @@ def event(number: int) -> Observed:
 
 def events_in(journal: Journal) -> list[Event]:
     """Return what is told of the one bandit."""
-    assert journal.told.keys() <= {BANDIT}
-    return journal.told.get(BANDIT, [])
+    assert journal.events.keys() <= {BANDIT}
+    return journal.events.get(BANDIT, [])
 
 
 def opened(disk: MemoryDisk) -> Journal:
@@ -48,11 +48,10 @@ def filled(events: int = 3, durability: str = "process") -> MemoryDisk:
 def test_a_new_journal_keeps_its_origin_and_is_empty() -> None:
     disk = MemoryDisk()
     journal = opened(disk)
-    assert journal.is_new
+    assert not journal.snapshot
     assert not disk.data, "opening writes nothing"
     journal.compact({})
     again = Journal(disk, IDENTITY, {"word": 3, "number": 8})
-    assert not again.is_new
     assert (again.origin, again.snapshot, events_in(again)) == (ORIGIN, {}, [])
 
 
@@ -75,7 +74,7 @@ def test_events_of_several_bandits_come_back_by_number_and_what_is_held_of_one_c
     disk = filled(1)
     journal = opened(disk)
     journal.compact(STATE)
-    here, there = Chapter(journal, BANDIT, {}, []), Chapter(journal, 2**31, {}, [])
+    here, there = BanditJournal(journal, BANDIT, {}, []), BanditJournal(journal, 2**31, {}, [])
     here.append(event(1))
     there.hold(event(2))
     here.append(event(3))
@@ -83,11 +82,11 @@ def test_events_of_several_bandits_come_back_by_number_and_what_is_held_of_one_c
     before = bytes(disk.data)
     there.append(event(4))
     journal.flush()
-    assert Journal(disk, IDENTITY, ORIGIN).told == {
+    assert Journal(disk, IDENTITY, ORIGIN).events == {
         BANDIT: [event(1), event(3)],
         2**31: [event(2), event(4)],
     }
-    assert Journal(MemoryDisk(before), IDENTITY, ORIGIN).told == {
+    assert Journal(MemoryDisk(before), IDENTITY, ORIGIN).events == {
         BANDIT: [event(1), event(3)],
         2**31: [event(2)],
     }
@@ -152,13 +151,13 @@ def test_a_journal_of_a_form_that_is_no_longer_read_is_refused_and_kept(key: str
     disk = MemoryDisk()
     Journal(disk, IDENTITY | {key: ["a", "b"]}, ORIGIN).compact(STATE)
     before = disk.read()
-    with pytest.raises(InputError, match="no longer read; move its folder away"):
+    with pytest.raises(InputError, match=f"has {key}, which this version does not read; install"):
         opened(disk)
     assert disk.read() == before
 
 
 def test_a_file_of_another_kind_is_refused() -> None:
-    with pytest.raises(InputError, match="no journal of coopbandits"):
+    with pytest.raises(InputError, match=r"#!/bin.* not a coopbandits journal"):
         opened(MemoryDisk(b"#!/bin/sh\n"))
 
 
@@ -248,7 +247,7 @@ def test_a_snapshot_has_what_gathered_though_it_cannot_be_written_to_the_old_fil
     rewrite = journal.begin_rewrite({"rounds": 4})
     assert journal.trouble == ("no append" if failing else "")
     disk.failing = ""
-    journal.write_anew(rewrite)
+    journal.replace_file(rewrite)
     journal.finish_rewrite(rewrite, None)
     assert (journal.trouble, journal.stored) == ("", 1)
     write(journal, event(2))
@@ -298,7 +297,7 @@ def test_a_snapshot_takes_the_place_of_what_gathered_and_the_next_gathers_meanwh
     journal.hold(event(2), BANDIT)
     rewrite = journal.begin_rewrite({"rounds": 5})
     journal.append(event(3), BANDIT)
-    journal.write_anew(rewrite)
+    journal.replace_file(rewrite)
     assert (journal.stored, journal.appended) == (0, 3)
     journal.finish_rewrite(rewrite, None)
     assert (journal.stored, journal.appended) == (2, 3)
@@ -319,9 +318,9 @@ def test_what_gathered_is_written_as_a_batch_where_the_snapshot_fails() -> None:
     journal.append(event(2), BANDIT)
     disk.failing = "prepare"
     with pytest.raises(DiskError, match="no prepare") as raised:
-        journal.write_anew(rewrite)
+        journal.replace_file(rewrite)
     journal.finish_rewrite(rewrite, raised.value)
-    assert journal.setback is raised.value
+    assert journal.rewrite_error is raised.value
     batch = journal.take()
     assert batch is not None
     journal.write(batch)

@@ -12,9 +12,15 @@ import pytest
 from coopbandits.core import InputError
 from coopbandits.fleet.storage import records
 from coopbandits.fleet.storage.disk import MemoryDisk
-from coopbandits.fleet.storage.events import Chose, Ended, Expired, Observed
 from coopbandits.fleet.storage.journal import Journal
-from coopbandits.fleet.storage.records import encode_record, read_records
+from coopbandits.fleet.storage.records import (
+    Chose,
+    Ended,
+    Expired,
+    Observed,
+    encode_record,
+    read_records,
+)
 
 from .test_journal import BANDIT, IDENTITY, ORIGIN, events_in, write
 

@@ -12,8 +12,8 @@ import pytest
 from coopbandits.core import InputError
 from coopbandits.fleet.service import OtherRewardError, UnavailableError
 from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
-from coopbandits.fleet.storage.events import Observed
 from coopbandits.fleet.storage.journal import COMPACT_GROWTH
+from coopbandits.fleet.storage.records import Observed
 from coopbandits.fleet.storage.replica import Replica
 from tests.torture.schedule import ROUNDS_PER_SECOND
 from tests.torture.world import World
@@ -361,7 +361,7 @@ def test_the_journal_is_rewritten_before_it_grows_without_bound(
 def test_events_that_cannot_have_happened_are_refused_and_the_journal_is_kept() -> None:
     made = world()
     made.pull(0, 1, 1.5)
-    replica_of(made).chapter.append(Observed(77, 1.0))  # of a ticket that nobody has
+    replica_of(made).log.append(Observed(77, 1.0))  # of a ticket that nobody has
     made.shells[0].settle()
     before = bytes(made.disks[0].data)
     made.crash(0)

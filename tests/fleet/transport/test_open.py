@@ -14,7 +14,7 @@ import pytest
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import consistency
 from coopbandits.fleet.config.values import Seeds, read_value
-from coopbandits.fleet.transport import ITSELF
+from coopbandits.fleet.transport import ITSELF, Arrival
 from coopbandits.fleet.transport import tcp as transports
 from coopbandits.fleet.transport.tcp import OpenTransport
 from coopbandits.testing.checks.transport import Witness
@@ -63,9 +63,8 @@ async def test_who_answers_at_an_address_is_known_by_its_certificate(certificate
         await until(lambda: here.up and there.up)
         assert here.up == {"beta"}
         assert there.up == {"alpha"}
-        assert one.cause_of("beta") is cause
-        assert two.cause_of("alpha") is None
-        assert two.host_of("alpha") == "127.0.0.1"
+        assert one.arrival_of("beta").cause is cause
+        assert two.arrival_of("alpha") == Arrival(None, "127.0.0.1")
         assert one.send("beta", b"hello")
         await until(lambda: there.heard["alpha"] == b"hello")
         two.drop("alpha", "enough")

@@ -14,13 +14,12 @@ from pathlib import Path
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
-from coopbandits.fleet.process.assemble import make_members
-from coopbandits.fleet.process.declare import make_shell, open_bandits
+from coopbandits.fleet.process.assemble import make_members, make_shell, open_bandits
 from coopbandits.fleet.process.shell import Shell
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.storage.disk import MemoryDisk
 from coopbandits.fleet.storage.replica import Replica
-from coopbandits.fleet.transport import ITSELF, LinkEvents, Transport
+from coopbandits.fleet.transport import ITSELF, Arrival, LinkEvents, Transport
 from tests.torture.notary import virtual_notary
 from tests.torture.overlay.world import CALL_BYTES, RECORD_BYTES
 from tests.torture.words import words_of
@@ -64,13 +63,9 @@ class Wire(Transport):
             lambda: self.party.connect(self.name, peer, address.host, cause, failed)
         )
 
-    def cause_of(self, peer: str) -> object:
-        """Return why a node was called."""
-        return self.links[peer]
-
-    def host_of(self, peer: str) -> str:
-        """Return where a node is."""
-        return peer
+    def arrival_of(self, peer: str) -> Arrival:
+        """Return why a node was called, and where it is."""
+        return Arrival(self.links[peer], peer)
 
     def look_up(self, places: Iterable[Address], found: Callable[[list[Address]], None]) -> None:
         """Find the same addresses."""

@@ -263,7 +263,7 @@ class Api(Site):
         watched, now = self._feeds[name], time.monotonic()
         if now - watched.asked >= apart:
             watched.asked = now
-            watched.feed.tell(self._of(name).state(), time.time())
+            watched.feed.update(self._of(name).state(), time.time())
             watched.feed.step(time.time())
 
     def beat(self) -> None:

@@ -23,8 +23,8 @@ from coopbandits.fleet.document.content import Document, read_document
 from coopbandits.fleet.document.seal import MAX_CHAIN, Head, Key, Seal, Signed, Trust
 from coopbandits.fleet.identity.operators import key_text
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.events import Adopted
 from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.records import Adopted
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,8 @@
-"""A process group that dies with its creator, whatever kills that."""
+"""A process group that dies with its creator, even if that is killed by SIGKILL.
+
+This file imports the standard library alone, so that a process can load it by itself: a program
+that starts processes should not need the whole package to be sure that they end.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,6 @@ class Keeper:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._watch.stdin is not None  # noqa: S101  stdin is a pipe
+        assert self._watch.stdin is not None  # noqa: S101  it is a pipe
         self._watch.stdin.close()
         self._watch.wait()

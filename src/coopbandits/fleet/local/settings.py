@@ -18,10 +18,10 @@ from coopbandits.network import Network
 from coopbandits.problems import BernoulliBandit, GaussianBandit, Problem, parse_means
 
 MOST_AGENTS = 64
-"""Each agent is a process of some 50 MB."""
+"""Each agent is a process of about 50 MB."""
 
 MOST_PULLS = 1000.0
-"""Pulls per second that agents believe each other; see `ClusterConfig`."""
+"""The most pulls per second that agents accept of each other; see `ClusterConfig`."""
 
 UNITS = {"": 1.0, "s": 1.0, "ms": 0.001, "min": 60.0}
 DURATION = re.compile(r"(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>s|ms|min|)", re.ASCII)
@@ -34,7 +34,7 @@ class Settings:
     Attributes
     ----------
     network : Network
-        The graph, with Metropolis weights, which agents work out by themselves.
+        The graph, with Metropolis weights, which agents compute themselves.
     problem : Problem
         Generates the rewards.
     policy : str
@@ -96,11 +96,14 @@ def make_settings(
     pulls: float = read_value("pulls per second", pulls_per_second, Rate)
     if pulls > MOST_PULLS:
         raise InputError(
-            f"pulls per second is {pulls:g}; agents believe of each other at most {MOST_PULLS:g}"
+            f"pulls per second must be at most {MOST_PULLS:g}, which agents accept of each other, "
+            f"got {pulls:g}"
         )
     network = _network(graph)
     if trouble.get("partition") is not None and network.num_agents < 2:
-        raise InputError(f"graph {graph} is one agent, from which nobody can be cut off")
+        raise InputError(
+            f"graph {graph} has one agent, and a partition needs two; name a larger graph"
+        )
     return Settings(
         network,
         problem,
@@ -117,8 +120,8 @@ def _network(graph: str) -> Network:
     network = Network.from_spec(graph, weights="metropolis")
     if network.num_agents > MOST_AGENTS:
         raise InputError(
-            f"graph {graph} has {network.num_agents} agents; on one machine they are at most "
-            f"{MOST_AGENTS}, since each is a process of its own: simulate larger networks"
+            f"graph {graph} has {network.num_agents} agents, and one machine runs at most "
+            f"{MOST_AGENTS}, each a process of its own; simulate larger networks"
         )
     return network
 
@@ -126,11 +129,11 @@ def _network(graph: str) -> Network:
 def _problem(means: str, sigma: float | None) -> Problem:
     values = parse_means(means)
     if len(values) < 2:
-        raise InputError(f"means {means} are of one arm; give two or more, or there is no choice")
+        raise InputError(f"means {means} are of one arm; give two or more")
     if sigma is None and not all(0.0 <= value <= 1.0 for value in values):
         raise InputError(
-            f"means {means} are not all in [0, 1], as chances of a reward of 1 are; change them, "
-            "or make the arms Gaussian with --sigma"
+            f"means {means} must be probabilities, in [0, 1]; change them, or make the arms "
+            "Gaussian with --sigma"
         )
     return BernoulliBandit(values) if sigma is None else GaussianBandit(values, sigma)
 
@@ -161,6 +164,6 @@ def parse_seconds(text: str) -> float:
     seconds = float(found["number"]) * UNITS[found["unit"]] if found else math.nan
     if not 0.0 < seconds <= 86400.0:
         raise InputError(
-            f"{text!r} is no duration of up to a day; write one such as 2s, 500ms or 1.5"
+            f"duration must be positive and at most a day, got {text!r}; write 2s, 500ms or 1.5"
         )
     return seconds

@@ -1,8 +1,8 @@
-"""Checks of `coopbandits doctor NODE.toml`: all that an agent needs of its machine.
+"""`coopbandits doctor NODE.toml`: checks everything that an agent needs of its machine.
 
-A neighbour is tried with a handshake that names another protocol than agents speak. So the
-neighbour proves itself and checks this certificate, then hangs up: no link begins, and none that is
-up is replaced. Its log says that a caller with this agent's name does not speak its protocol.
+Neighbours are checked with a TLS handshake that offers another protocol than the agents'. So the
+neighbour proves its identity, checks this certificate and then hangs up: no link is made, and none
+is replaced. Its log says that a caller with this agent's name does not speak its protocol.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -41,28 +42,28 @@ from coopbandits.fleet.identity.tls import (
     reason_of,
     validity,
 )
-from coopbandits.fleet.process.backup import opened, read, told
-from coopbandits.fleet.process.descriptors import descriptors_needed
+from coopbandits.fleet.process.backup import opened, read, summary
+from coopbandits.fleet.process.main import descriptors_needed
 from coopbandits.fleet.transport.sockets import listen, resolve
 
 DAY = 86400.0
 SOON_DAYS = 14
-"""A certificate that expires within so many days is worth a note."""
+"""A certificate that expires within this many days gets a note."""
 
 SPARE_BYTES = 1 << 26
-"""Room for events, beyond a second copy of the journal."""
+"""Space for events, besides a second copy of the journal."""
 
 SLOW_SYNC = 0.05
-"""Seconds; with durability "power", every reward waits for one."""
+"""Seconds of a sync that get a note: with durability "power", every reward waits for one."""
 
 TIME_ERROR = 5
-"""What adjtimex(2) returns where nothing keeps the clock right."""
+"""The result of adjtimex(2) if the clock is not synchronised."""
 
 SET_CLOCK = "run a time service: timedatectl set-ntp true, or chrony"
 
 
 def findings(path: Path) -> Iterator[Finding]:
-    """Look at everything that a configuration asks for, in the order in which it is best mended."""
+    """Check everything that a configuration needs, in the order in which to fix it."""
     now = time.time()
     try:
         config = parse_config(load(path), path, now=now, insecure=True)
@@ -75,8 +76,8 @@ def findings(path: Path) -> Iterator[Finding]:
     try:
         credentials = credentials_of(config)
         if config.tls is None:
-            made_up = "made up at every start: fit for trying things out on one machine"
-            yield Finding("certificate", made_up, NOTE)
+            throwaway = "generated at every start: suitable for trials on one machine only"
+            yield Finding("certificate", throwaway, NOTE)
         else:
             yield lasting("certificate", credentials.expires, now, "certs renew")
             yield lasting("authority", authority_ends(config.tls), now, "certs init")
@@ -92,29 +93,21 @@ def findings(path: Path) -> Iterator[Finding]:
 
 
 def clock(config: NodeConfig, now: float) -> Finding:
-    """Look at whether the clock is kept right, and has not gone back."""
+    """Check that the clock is synchronised, and was not set back."""
     shown = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    newest = max((_changed(path) for path in _files(config)), default=0.0)
+    newest = 0.0
+    for path in (config.journal / "journal", *(config.tls or ())):
+        with suppress(OSError):
+            newest = max(newest, path.stat().st_mtime)
     if newest > now + 60:
         found = f"{shown}, {newest - now:.0f} s before a file of this agent was written"
         return Finding("clock", found, BROKEN, SET_CLOCK)
-    if _nobody_keeps_time():
-        return Finding("clock", f"{shown}, but nothing keeps it right", NOTE, SET_CLOCK)
+    if _is_unsynchronised():
+        return Finding("clock", f"{shown}, but it is not synchronised", NOTE, SET_CLOCK)
     return Finding("clock", shown)
 
 
-def _files(config: NodeConfig) -> list[Path]:
-    return [config.journal / "journal", *(config.tls or ())]
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _nobody_keeps_time() -> bool:
+def _is_unsynchronised() -> bool:
     try:
         ask = ctypes.CDLL(None).adjtimex
     except (OSError, AttributeError):  # only Linux has it
@@ -123,31 +116,31 @@ def _nobody_keeps_time() -> bool:
 
 
 def lasting(what: str, ends: float, now: float, command: str) -> Finding:
-    """Look at how long a certificate holds."""
+    """Check how long a certificate is valid."""
     left = (ends - now) / DAY
     day = datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%d")
     state = OK if left >= SOON_DAYS else NOTE
     mend = "" if state == OK else f"coopbandits {command}, and copy the files"
-    return Finding(what, f"holds until {day} ({left:.0f} days)", state, mend)
+    return Finding(what, f"valid until {day} ({left:.0f} days)", state, mend)
 
 
 def authority_ends(files: TlsFiles) -> float:
-    """Return when the last of the trusted authorities expires."""
+    """Return the time at which the last trusted authority expires."""
     found = x509.load_pem_x509_certificates(files.ca.read_bytes())
     return max(each.not_valid_after_utc.timestamp() for each in found)
 
 
 def secrets(config: NodeConfig, now: float) -> Iterator[Finding]:
-    """Look at the other files that the configuration names, each by itself: all are told."""
-    for look in _looks(config, now):
+    """Check the other files that the configuration names; each failure is reported."""
+    for check in _checks(config, now):
         try:
-            yield look()
+            yield check()
         except InputError as error:
             yield _broken("file", str(error))
 
 
-def _looks(config: NodeConfig, now: float) -> Iterator[Callable[[], Finding]]:
-    """Yield what looks at one thing each, and refuses what an agent would refuse."""
+def _checks(config: NodeConfig, now: float) -> Iterator[Callable[[], Finding]]:
+    """Yield checks that raise InputError for what an agent would reject at its start."""
     if config.token_file is not None:
         yield partial(_token, "token", config.token_file)
     for bandit in config.bandits.values():
@@ -156,7 +149,8 @@ def _looks(config: NodeConfig, now: float) -> Iterator[Callable[[], Finding]]:
     if config.api_tls is not None:
         yield partial(_api_certificate, config.api_tls, now)
     if config.revoked is not None:
-        yield partial(_revoked, config.revoked)
+        revoked = config.revoked
+        yield lambda: Finding("revoked ids", f"{len(read_revoked(revoked))}")
     if config.uvloop:
         yield partial(_uvloop, config)
 
@@ -167,24 +161,20 @@ def _token(what: str, path: Path) -> Finding:
 
 
 def _api_certificate(files: TlsFiles, now: float) -> Finding:
-    """Look at whether clients accept it: an agent starts with one that has expired, too."""
+    """Check that clients accept it; an agent starts with an expired one as well."""
     api_context(files)
     begins, ends = validity(files.certificate)
     what, day = "certificate of the API", f"{datetime.fromtimestamp(begins, UTC):%Y-%m-%d}"
     if now < begins:
-        found = f"{files.certificate} holds from {day} on only"
+        found = f"{files.certificate} is not valid before {day}"
         return Finding(what, found, BROKEN, f"issue another, or set the clock: {SET_CLOCK}")
     day, left = f"{datetime.fromtimestamp(ends, UTC):%Y-%m-%d}", (ends - now) / DAY
     if left <= 0:
-        found = f"{files.certificate} expired on {day}, and clients refuse it"
+        found = f"{files.certificate} expired on {day}, and clients reject it"
         return Finding(what, found, BROKEN, "renew it, and restart the agent")
     soon = left < SOON_DAYS
-    found = f"{files.certificate} holds until {day} ({left:.0f} days)"
+    found = f"{files.certificate} is valid until {day} ({left:.0f} days)"
     return Finding(what, found, NOTE if soon else OK, "renew it" if soon else "")
-
-
-def _revoked(path: Path) -> Finding:
-    return Finding("revoked ids", f"{len(read_revoked(path))}")
 
 
 def _uvloop(config: NodeConfig) -> Finding:
@@ -193,39 +183,34 @@ def _uvloop(config: NodeConfig) -> Finding:
 
 
 def disk(config: NodeConfig, now: float) -> Iterator[Finding]:
-    """Look at the journal and its folder."""
+    """Check the journal and its folder."""
     file = config.journal / "journal"
     folder = config.journal
     try:
-        size = _size(file)
+        size = 0
+        with suppress(FileNotFoundError, NotADirectoryError):
+            size = file.stat().st_size
         folder = next(place for place in (folder, *folder.parents) if place.exists())
         took = _time_sync(folder)
     except OSError as error:
-        mend = f"let this user write there, or name another folder: chown {os.getuid()} {folder}"
+        mend = f"make it writable, or name another folder: chown {os.getuid()} {folder}"
         yield Finding("disk", f"{folder} cannot be written: {error.strerror}", BROKEN, mend)
         return
     slow = took > SLOW_SYNC and config.durability == "power"
-    mend = "take a faster disk, or durability = 'process'" if slow else ""
+    mend = "use a faster disk, or durability = 'process'" if slow else ""
     yield Finding("disk", f"{folder}: a sync takes {1e3 * took:.1f} ms", NOTE if slow else OK, mend)
     free, needed = shutil.disk_usage(folder).free, 2 * size + SPARE_BYTES
-    room = f"{free / 1e6:.0f} MB are free, and {needed / 1e6:.0f} MB wanted"
+    room = f"{free / 1e6:.0f} MB are free, and {needed / 1e6:.0f} MB needed"
     short = free < needed
-    yield Finding("room", room, BROKEN if short else OK, "make room on that disk" if short else "")
+    yield Finding("room", room, BROKEN if short else OK, "free space on that disk" if short else "")
     if not size:
-        yield Finding("journal", "none yet: the agent begins without memory")
+        yield Finding("journal", "none yet: the agent starts without memory")
         return
     try:
         bandits = opened(config, read(file), now)
-        yield Finding("journal", f"{size} bytes: {told(config, bandits)}")
+        yield Finding("journal", f"{size} bytes: {summary(config, bandits)}")
     except InputError as error:
         yield _broken("journal", str(error))
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
 
 
 def _time_sync(folder: Path) -> float:
@@ -238,7 +223,7 @@ def _time_sync(folder: Path) -> float:
 
 
 def open_files(config: NodeConfig) -> Finding:
-    """Look at how many files a process may open."""
+    """Check how many files a process may open."""
     needed, (_, hard) = descriptors_needed(config), resource.getrlimit(resource.RLIMIT_NOFILE)
     found = f"{needed} are needed, and {hard} allowed"
     if hard != resource.RLIM_INFINITY and hard < needed:
@@ -247,7 +232,7 @@ def open_files(config: NodeConfig) -> Finding:
 
 
 def is_running(config: NodeConfig) -> bool:
-    """Return whether a process holds the journal's folder."""
+    """Return whether a process has locked the journal's folder."""
     try:
         with (config.journal / "lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -261,20 +246,20 @@ def is_running(config: NodeConfig) -> bool:
 def ports(
     config: NodeConfig, credentials: Credentials | None, *, running: bool
 ) -> Iterator[Finding]:
-    """Look at whether the agent can listen, or does."""
+    """Check that the agent listens, or can."""
     if running:
         if not config.listen.port:
-            yield Finding("listens", f"{config.listen}, at a port that the agent's log tells")
+            yield Finding("listens", f"{config.listen}, at the port in the agent's log")
         elif credentials is not None:
             yield reach("listens", config.id, _reachable(config.listen), credentials)
-        yield Finding("API", f"{show_place(config.api)}, of the agent that runs")
+        yield Finding("API", f"{show_place(config.api)}, of the running agent")
         return
     try:
         for sock in listen(asyncio.run(resolve(config.listen))):
             sock.close()
         yield Finding("listens", f"{config.listen} is free")
     except OSError as error:
-        mend = "stop who uses it, or choose another address in [node] listen"
+        mend = "stop the process that uses it, or choose another address in [node] listen"
         yield Finding("listens", f"{config.listen}: {error.strerror}", BROKEN, mend)
     try:
         made = asyncio.run(listen_api(config.api, protected=True))
@@ -286,7 +271,7 @@ def ports(
 
 
 def _reachable(place: Address) -> Address:
-    """Return where to dial what listens everywhere."""
+    """Return an address to dial an agent that listens on all interfaces."""
     everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not listened on
     return place._replace(host=everywhere.get(place.host, place.host))
 
@@ -302,7 +287,7 @@ def neighbors(config: NodeConfig, credentials: Credentials) -> Iterator[Finding]
 
 
 def _broken(what: str, sentence: str) -> Finding:
-    """Return a finding from a sentence that says after its last semicolon what to do."""
+    """Return a finding from an error message: what to do follows its last semicolon."""
     found, _, mend = sentence.rpartition("; ")
     return Finding(what, found or sentence, BROKEN, mend if found else "")
 
@@ -335,22 +320,16 @@ def _shake_hands(
         with context.wrap_socket(plain) as secure:
             found = peer_name(secure.getpeercert())
             if found != name:
-                there = f"at {place} there is {found or 'somebody without one name'}, not {name}"
+                there = f"the agent at {place} is {found or 'nameless'}, not {name}"
                 return Finding(what, there, BROKEN, "correct its address in [[neighbors]]")
-            _hear_verdict(secure)
+            # With TLS 1.3 an alert that rejects our certificate comes after the handshake.
+            with suppress(ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
+                secure.recv(1)
     except ssl.SSLCertVerificationError as error:
-        wrong = f"its certificate does not hold: {reason_of(error)}"
+        wrong = f"its certificate is invalid: {reason_of(error)}"
         return Finding(what, wrong, BROKEN, "renew it there: coopbandits certs renew")
     except ssl.SSLError as error:
         wrong = f"it does not accept this agent's certificate: {reason_of(error)}"
-        mend = "use one authority for all agents, and look at the clock there"
+        mend = "use one authority for all agents, and check its clock"
         return Finding(what, wrong, BROKEN, mend)
-    return Finding(what, f"answers at {place}; both certificates hold")
-
-
-def _hear_verdict(secure: ssl.SSLSocket) -> None:
-    """Wait until it hangs up; with TLS 1.3 an alert that refuses the certificate comes only now."""
-    try:
-        secure.recv(1)
-    except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
-        return
+    return Finding(what, f"answers at {place}; both certificates are valid")

@@ -1,4 +1,4 @@
-"""An agent embedded in your own program: it runs in a thread, without HTTP."""
+"""`LocalAgent`: an agent embedded in your own program, in a thread and without HTTP."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Any, Self, TypeVar
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
-from coopbandits.fleet.process.declare import Declarations
-from coopbandits.fleet.process.main import make_runtime
-from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.process.declarations import Declarations
+from coopbandits.fleet.process.runtime import Runtime, make_runtime
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
@@ -33,12 +32,12 @@ T = TypeVar("T")
 
 
 class LocalAgent:
-    """One agent of a fleet inside your own program; call it from any thread.
+    """One agent of a fleet inside your own program; all methods can be called from any thread.
 
     Parameters
     ----------
     config : NodeConfig or path
-        The agent's configuration, or the TOML file that holds it. Its API address is not used.
+        The agent's configuration, or its TOML file. The API address is not used.
     insecure : bool
         Accept a configuration without [tls], for agents on one machine.
 
@@ -55,14 +54,14 @@ class LocalAgent:
         if not isinstance(config, NodeConfig):
             config = read_config(Path(config), now=time.time(), insecure=insecure)
         self.config = config
-        self._loop: asyncio.AbstractEventLoop | None = None  # None while it is not running
+        self._loop: asyncio.AbstractEventLoop | None = None  # None unless it runs
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Open the journal and start to gossip."""
         with self._lock:
             if self._loop is not None:
-                raise InputError(f"agent {self.config.id} is running already; start it once")
+                raise InputError(f"agent {self.config.id} is already running; start it once")
             loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=loop.run_forever, name=f"agent {self.config.id}")
             self._thread.start()
@@ -84,12 +83,12 @@ class LocalAgent:
 
     def stop(self) -> None:
         """Stop, with all acknowledged rewards on disk."""
-        with self._lock:  # from here on, calls are told that the agent is not running
+        with self._lock:  # from here on, calls raise InputError
             loop, self._loop = self._loop, None
         if loop is not None:
             stopping = asyncio.run_coroutine_threadsafe(self._runtime.stop(), loop)
             wait([stopping])
-            self._end(loop)  # in any case: a thread that is left keeps the program alive
+            self._end(loop)  # even after a failure: a thread would keep the program alive
             stopping.result()
 
     def _end(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -107,19 +106,19 @@ class LocalAgent:
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
     ) -> Choice:
-        """Return an arm, one of `allowed` if given, for a request like this, and a ticket."""
+        """Return an arm for a request, one of `allowed` if given, and a ticket."""
         return self._ask(lambda: self._runtime.service.choose(allowed, context), stored=True)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count the reward of a ticket; repeating the same one is harmless."""
+        """Count the reward of a ticket; the call is idempotent."""
         return self._ask(lambda: self._runtime.service.observe(ticket, reward), stored=True)
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
-        """Return an estimate of every arm, for requests like this where a context is given."""
+        """Return an estimate of every arm, for requests with a context if given."""
         return self._ask(lambda: self._runtime.service.arms(context))
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
-        """Return which arm won so far, and how sure that is."""
+        """Return the best arm so far, and how certain that is."""
         return self._ask(lambda: self._runtime.service.recommendation(confidence))
 
     def bandit(self, name: str) -> LocalBandit:
@@ -135,7 +134,7 @@ class LocalAgent:
         return self._ask(lambda: self._runtime.service.export())
 
     def take(self, declared: Declarations) -> None:
-        """Go by other declarations of bandits from now on: all of them, or none."""
+        """Change the bandits to other declarations: all of them, or none."""
         self._ask(lambda: self._runtime.take(declared), stored=True)
 
     def health(self) -> dict[str, Any]:
@@ -143,7 +142,7 @@ class LocalAgent:
         return self._ask(lambda: self._runtime.service.health())
 
     def state(self, since: int = 0) -> AgentState:
-        """Return what a page shows, with what happened after an event."""
+        """Return the state that a page shows, with the events after `since`."""
         return self._ask(lambda: self._runtime.service.state(since))
 
     def ready(self) -> str | None:
@@ -155,15 +154,15 @@ class LocalAgent:
         return self._ask(lambda: self._runtime.service.metrics())
 
     def cluster(self) -> dict[str, Any]:
-        """Return the cluster's document, and who has which version of it."""
+        """Return the cluster's document, and every agent's version of it."""
         return self._ask(lambda: self._runtime.service.cluster())
 
     def adopt(self, signed: bytes) -> dict[str, Any]:
-        """Take a signed document of the cluster, as JSON; return what `cluster` does."""
+        """Adopt a signed document of the cluster, as JSON; return the same as `cluster`."""
         return self._ask(lambda: self._runtime.service.adopt(signed), stored=True)
 
     def _ask(self, question: Callable[[], T], *, stored: bool = False) -> T:
-        """Call in the agent's thread: its state is not safe to touch from another."""
+        """Call in the agent's thread; with `stored`, wait until all events are on disk."""
         answer: Future[T] = Future()
 
         def work() -> None:
@@ -173,16 +172,16 @@ class LocalAgent:
                 answer.set_exception(error)
                 return
 
-            def tell(error: UnavailableError | None) -> None:
+            def reply(error: UnavailableError | None) -> None:
                 if error is None:
                     answer.set_result(found)
                 else:
                     answer.set_exception(error)
 
             if stored:
-                self._runtime.service.stored(tell)
+                self._runtime.service.stored(reply)
             else:
-                tell(None)
+                reply(None)
 
         with self._lock:
             if self._loop is None:
@@ -204,21 +203,21 @@ class LocalBandit:
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
     ) -> Choice:
-        """Return an arm, one of `allowed` if given, for a request like this, and a ticket."""
+        """Return an arm for a request, one of `allowed` if given, and a ticket."""
         return self._ask(lambda bandit: bandit.choose(allowed, context), stored=True)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count the reward of a ticket; repeating the same one is harmless."""
+        """Count the reward of a ticket; the call is idempotent."""
         return self._ask(lambda bandit: bandit.observe(ticket, reward), stored=True)
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
-        """Return an estimate of every arm, for requests like this where a context is given."""
+        """Return an estimate of every arm, for requests with a context if given."""
         return self._ask(lambda bandit: bandit.arms(context))
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
-        """Return which arm won so far, and how sure that is."""
+        """Return the best arm so far, and how certain that is."""
         return self._ask(lambda bandit: bandit.recommendation(confidence))
 
     def export(self) -> dict[str, Any]:
-        """Return everything learned of it."""
+        """Return everything learned by this bandit."""
         return self._ask(lambda bandit: bandit.export())

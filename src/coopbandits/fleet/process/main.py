@@ -1,85 +1,51 @@
-"""The process behind ``coopbandits agent``, from start to signal."""
+"""The process behind ``coopbandits agent``, from start to exit.
+
+`serve` puts it together. SIGTERM and SIGINT, or a request of an operator, begin a `Drain`; a second
+signal stops at once. SIGHUP has the configuration read again (`Reload`). Certificates of links and
+the list of revoked ids are read again whenever their files change, without a signal.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
+import math
+import os
+import resource
 import signal
-from collections.abc import Awaitable, Callable
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import fields
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from secrets import randbits
 from typing import Any
 
+from coopbandits.core.errors import InputError
+from coopbandits.core.spelling import one_line
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.read import credentials_of
 from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.tls import api_context
-from coopbandits.fleet.process.assemble import make_members
-from coopbandits.fleet.process.descriptors import reserve_descriptors
-from coopbandits.fleet.process.draining import Drain
-from coopbandits.fleet.process.logs import set_up_log
-from coopbandits.fleet.process.notify import READY, STOPPING, ServiceManager
-from coopbandits.fleet.process.reload import Reload
-from coopbandits.fleet.process.runtime import Runtime
+from coopbandits.fleet.process.runtime import Runtime, make_runtime
 from coopbandits.fleet.protocol.frames import NO_ENDPOINT, ApiEndpoint
-from coopbandits.fleet.storage.disk import FileDisk
-from coopbandits.fleet.transport.tcp import OpenTransport, TcpTransport
+from coopbandits.fleet.service import UnavailableError
+from coopbandits.fleet.transport.tcp import MAX_CALLERS
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 log = logging.getLogger(__name__)
 
 
-def make_runtime(config: NodeConfig) -> Runtime:
-    """Return an agent with its journal on disk and its neighbours on the network."""
-    credentials = credentials_of(config)
-    if config.auto:
-        transport: TcpTransport = OpenTransport(config.id, config.listen, credentials)
-    else:
-        transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
-    disk = FileDisk(config.journal, config.durability)
-    try:
-        runtime = Runtime(config, disk, transport)
-        if isinstance(transport, OpenTransport):
-            node = runtime.node
-            node.members = make_members(
-                config, node, lambda: randbits(64), lambda: transport.address.port
-            )
-    except BaseException:
-        disk.close()
-        raise
-    credentials.report = runtime.node.events.note
-    return runtime
-
-
-def make_api(config: NodeConfig, runtime: Runtime, drain: Drain | None = None) -> ApiServer:
-    """Return the HTTP server for the application."""
-    return ApiServer(
-        runtime.service,
-        config.api,
-        token=read_token(config.token_file) if config.token_file else None,
-        tls=api_context(config.api_tls) if config.api_tls else None,
-        limits=config.api_limits,
-        drain=drain.ask if drain else None,
-    )
-
-
-def endpoint_for(config: NodeConfig, place: Address | None) -> ApiEndpoint:
-    """Return what a neighbour at a place is told of this agent's API, if it can reach it."""
-    api = config.api
-    if isinstance(api, Path) or place is None or (api.is_loopback and not place.is_loopback):
-        return NO_ENDPOINT
-    return ApiEndpoint(api.port, config.api_tls is not None)
-
-
 def run_agent(config: NodeConfig, reread: Callable[[], NodeConfig] | None = None) -> int:
     """Run an agent until a signal stops it; return the exit status.
 
-    `reread` returns the configuration as it is in its file by then, for whoever sends SIGHUP.
+    `reread` returns the configuration as it is in its file now, for SIGHUP.
     """
     set_up_log(config)
     with asyncio.Runner(loop_factory=loop_factory(config)) as runner:
@@ -96,14 +62,14 @@ def loop_factory(config: NodeConfig) -> Callable[[], asyncio.AbstractEventLoop] 
 
 
 async def serve(config: NodeConfig, reread: Callable[[], NodeConfig] | None = None) -> int:
-    """Gossip and serve the API until a signal comes or something fails; return the exit status."""
+    """Gossip and serve the API until a signal or a failure; return the exit status."""
     reserve_descriptors(config)
     loop, manager = asyncio.get_running_loop(), ServiceManager()
-    early = asyncio.Event()
+    stopped_early = asyncio.Event()  # by a signal during the start, when there is nothing to drain
     for number in SIGNALS:
-        loop.add_signal_handler(number, early.set)
+        loop.add_signal_handler(number, stopped_early.set)
     runtime = make_runtime(config)
-    drain = Drain(runtime, config.drain_seconds, partial(manager.tell, STOPPING))
+    drain = Drain(runtime, config.drain_seconds, partial(manager.notify, STOPPING))
     for number in SIGNALS:
         loop.add_signal_handler(number, drain.begin)
     api = make_api(config, runtime, drain)
@@ -111,17 +77,17 @@ async def serve(config: NodeConfig, reread: Callable[[], NodeConfig] | None = No
     node.endpoint_of = lambda name: endpoint_for(
         config, config.neighbors.get(name) or node.place_of(name)
     )
-    watchdog = loop.create_task(manager.keep_telling())
+    watchdog = loop.create_task(manager.keep_alive())
     try:
         await runtime.start()
         await api.start()
-        reload = Reload(config, reread or (lambda: config), runtime, api, drain)
-        loop.add_signal_handler(signal.SIGHUP, told(manager, reload))
-        gc.freeze()  # objects made so far live as long as the process: spare the collector them
-        gc.set_threshold(700)  # little at a time, so that no request waits for it
+        reload = Reload(config, reread or (lambda: config), runtime, api, drain, manager)
+        loop.add_signal_handler(signal.SIGHUP, reload)
+        gc.freeze()  # objects made so far live as long as the process: the collector skips them
+        gc.set_threshold(700)  # short collections, so that no request waits for a long one
         log.info("agent %s serves at %s, after %d rounds", config.id, api.address, runtime.rounds)
-        manager.tell(READY, f"STATUS=serves at {api.address}")
-        await _first(early.wait(), drain.over.wait(), runtime.failed.wait(), api.background)
+        manager.notify(READY, f"STATUS=serves at {api.address}")
+        await _first(stopped_early.wait(), drain.over.wait(), runtime.failed.wait(), api.background)
         if api.background.done():
             runtime.fail("the upkeep of its API", api.background.exception())
     finally:
@@ -133,20 +99,363 @@ async def serve(config: NodeConfig, reread: Callable[[], NodeConfig] | None = No
     return int(runtime.failed.is_set())
 
 
-def told(manager: ServiceManager, reload: Callable[[], str]) -> Callable[[], None]:
-    """Return what reloads, and says so to the service manager before and after."""
+def make_api(config: NodeConfig, runtime: Runtime, drain: Drain | None = None) -> ApiServer:
+    """Return the HTTP server for the application."""
+    return ApiServer(
+        runtime.service,
+        config.api,
+        token=read_token(config.token_file) if config.token_file else None,
+        tls=api_context(config.api_tls) if config.api_tls else None,
+        limits=config.api_limits,
+        drain=drain.request if drain else None,
+    )
 
-    def tell() -> None:
-        manager.tell_reloading()
-        manager.tell(READY, f"STATUS={reload()}")
 
-    return tell
+def endpoint_for(config: NodeConfig, place: Address | None) -> ApiEndpoint:
+    """Return the endpoint of this agent's API for a neighbour's page, if it can reach it."""
+    api = config.api
+    if isinstance(api, Path) or place is None or (api.is_loopback and not place.is_loopback):
+        return NO_ENDPOINT
+    return ApiEndpoint(api.port, config.api_tls is not None)
 
 
 async def _first(*waits: Awaitable[Any]) -> None:
-    """Return when one of them is over; the others go on, or are collected."""
+    """Return when one of them is done; cancel the others, unless they are tasks of the caller's."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task, wait in zip(tasks, waits, strict=True):
         if task is not wait:
             task.cancel()
+
+
+# Stopping
+
+HAND_OVER_SECONDS = 2.0
+"""For sending the last rewards to neighbours, beyond the deadline if need be; besides three rounds
+and the interval between two signatures."""
+
+LOOK_SECONDS = 0.02
+
+
+class Drain:
+    """Stops an agent without losing anything that others may need before it is back.
+
+    From the first call on it makes no more choices and is not ready. Until a deadline it waits for
+    the rewards of open tickets and, if rewards are known to no other agent, for a link. Then it
+    waits until its neighbours have received what they lack. A second signal stops it at once; a
+    second request may bring the deadline forward, but never postpones it.
+
+    Parameters
+    ----------
+    runtime : Runtime
+        The agent.
+    seconds : float
+        How long to wait for open tickets by default; 0 stops at once.
+    begun : callable
+        Called once, when it begins.
+
+    Attributes
+    ----------
+    over : Event
+        The process may end.
+    """
+
+    def __init__(self, runtime: Runtime, seconds: float, begun: Callable[[], None]) -> None:
+        self.runtime, self.seconds, self._begun = runtime, seconds, begun
+        self.over = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._deadline = math.inf  # of waiting for tickets and a link
+
+    def begin(self) -> None:
+        """Begin; the second time, stop at once."""
+        if self._task is not None:
+            log.warning("second stop signal: stopping now")
+            self.over.set()
+            return
+        self._begun()
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.time() + self.seconds
+        self._task = loop.create_task(self._drain(self.seconds))
+
+    def request(self, seconds: float | None) -> None:
+        """Begin, with another deadline if given; once begun, the earliest deadline counts.
+
+        So a repeated request changes nothing, and no caller postpones what another waits for.
+        """
+        if self._task is None:
+            self.seconds = self.seconds if seconds is None else seconds
+            self.begin()
+        elif seconds is not None:
+            now = asyncio.get_running_loop().time()
+            if now + seconds >= self._deadline:
+                left = max(0.0, self._deadline - now)
+                log.info("already draining: ignoring %g s, %.1f s left", seconds, left)
+                return
+            log.info("draining for at most %g s from now on", seconds)
+            self._deadline = now + seconds
+            if seconds <= 0:
+                self.over.set()
+
+    async def _drain(self, seconds: float) -> None:
+        try:
+            if seconds > 0:
+                await self._wait(seconds)
+        finally:
+            self.over.set()
+
+    async def _wait(self, seconds: float) -> None:
+        service, node = self.runtime.service, self.runtime.node
+        service.draining = True
+        open_tickets = node.bandits.open_tickets
+        log.info("draining for at most %g s; open tickets: %d", seconds, open_tickets)
+        node.events.note("draining", "stops soon, and makes no more choices")
+        await self._until(lambda: not node.bandits.open_tickets, lambda: self._deadline)
+        await self._until(
+            lambda: node.is_linked() or not node.undelivered(), lambda: self._deadline
+        )
+        is_delivered = node.delivery_check()
+        pace = node.in_force  # the document may have slowed it since the start
+        allowed = HAND_OVER_SECONDS + 3.0 / pace.rounds + pace.interval
+        deadline = asyncio.get_running_loop().time() + allowed
+        if not await self._until(is_delivered, lambda: deadline):
+            log.warning("stopping although not all neighbours have the last rewards")
+        elif not node.is_linked() and (undelivered := node.undelivered()):
+            log.warning(
+                "stopping without a link: up to %d rewards since the start are in this journal "
+                "alone; start the agent again to replicate them",
+                undelivered,
+            )
+        left = node.bandits.open_tickets
+        log.info("drained; %d tickets still open, kept in the journal", left)
+
+    async def _until(self, holds: Callable[[], bool], deadline: Callable[[], float]) -> bool:
+        """Wait until something holds, up to a deadline that may move; return whether it does."""
+        loop = asyncio.get_running_loop()
+        while not holds() and not self.runtime.failed.is_set() and loop.time() < deadline():
+            await asyncio.sleep(LOOK_SECONDS)
+        return holds()
+
+    async def stop(self) -> None:
+        """Cancel what is left of it."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+# A changed configuration
+
+LIVE = (
+    "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
+    "bandits",
+)  # fmt: skip
+"""What may change without a restart; of files named elsewhere, their contents."""
+
+TABLES = {
+    "cluster": "[cluster]",
+    "neighbors": "[[neighbors]]",
+    "tls": "the paths in [tls]",
+    "api_tls": "the paths in [api_tls]",
+    "api_limits": "[api_limits]",
+}
+
+
+class Reload:
+    """Reads an agent's configuration again and applies all changes of it, or none.
+
+    Parameters
+    ----------
+    config : NodeConfig
+        What it runs with.
+    reread : callable
+        Reads the configuration's file, and checks the files that it names.
+    runtime, api, drain : Runtime, ApiServer and Drain
+        What a change applies to.
+    manager : ServiceManager
+        Notified before and after.
+    """
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        reread: Callable[[], NodeConfig],
+        runtime: Runtime,
+        api: ApiServer,
+        drain: Drain,
+        manager: ServiceManager,
+    ) -> None:
+        self.config, self.reread = config, reread
+        self.runtime, self.api, self.drain, self.manager = runtime, api, drain, manager
+
+    def __call__(self) -> str:
+        """Apply all changes, or none; return the result in a sentence."""
+        self.manager.notify_reloading()
+        try:
+            found = self.reread()
+            require_live(self.config, found)
+            token = read_token(found.token_file) if found.token_file else None
+            tokens = {
+                name: read_token(each.token_file)
+                for name, each in found.bandits.items()
+                if each.token_file is not None
+            }
+            tls = api_context(found.api_tls) if found.api_tls else None
+            if found.bandits != self.config.bandits:
+                self.runtime.take(found.bandits)
+        except (InputError, UnavailableError) as error:
+            sentence = f"nothing was reloaded: {'; '.join(str(error).splitlines())}"
+            log.error("%s", sentence)
+        except Exception as error:  # a bug in reading a file must not end a healthy agent
+            sentence = f"nothing was reloaded: {one_line(error)}; look at the file, and at the log"
+            log.exception("%s", sentence)
+        else:  # from here on nothing can fail
+            self.config = found
+            set_up_log(found)
+            self.drain.seconds = found.drain_seconds
+            service = self.runtime.service
+            service.config, service.ready_neighbors = found, found.ready_neighbors
+            self.runtime.shell.revoked.follow(found.revoked)
+            self.api.renew(token, tls)
+            service.renew_tokens(tokens)
+            sentence = "the configuration was reloaded"
+            log.info("%s", sentence)
+        self.runtime.node.events.note("reload", sentence, apart=0.0)
+        self.manager.notify(READY, f"STATUS={sentence}")
+        return sentence
+
+
+def require_live(before: NodeConfig, after: NodeConfig) -> None:
+    """Reject a change that requires a restart."""
+    changed = [
+        TABLES.get(field.name, f"[node] {field.name}")
+        for field in fields(NodeConfig)
+        if field.name not in LIVE and getattr(before, field.name) != getattr(after, field.name)
+    ]
+    if (before.token_file is None) != (after.token_file is None):  # it decides who may call what
+        changed.append("[node] token_file")
+    if changed:
+        raise InputError(
+            f"{' and '.join(changed)} changed, which takes a restart; undo that, or restart the "
+            "agent"
+        )
+
+
+# The service manager
+
+READY, STOPPING, WATCHDOG = "READY=1", "STOPPING=1", "WATCHDOG=1"
+
+
+class ServiceManager:
+    """Sends systemd's notifications, to a process that was started by systemd or the like.
+
+    systemd names a datagram socket in `NOTIFY_SOCKET`, and in `WATCHDOG_USEC` how often it expects
+    a sign of life. Without these variables nothing is sent.
+
+    Parameters
+    ----------
+    environment : mapping
+        The variables of the process.
+
+    Attributes
+    ----------
+    interval : float
+        Seconds between two signs of life, half of what is expected; 0 for none.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        place = environment.get("NOTIFY_SOCKET", "")
+        self._place = "\0" + place[1:] if place.startswith("@") else place
+        meant = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        expected = environment.get("WATCHDOG_USEC", "")
+        is_watched = place and meant and expected.isascii() and expected.isdigit()
+        self.interval = int(expected) / 2e6 if is_watched else 0.0
+
+    def notify(self, *lines: str) -> None:
+        """Send lines; failing to do so is logged, and does not stop the agent."""
+        if not self._place:
+            return
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+                sock.setblocking(False)
+                sock.sendto("\n".join(lines).encode(), self._place)
+        except OSError as error:
+            log.warning("cannot notify the service manager of %s: %s", lines[0], error)
+
+    def notify_reloading(self) -> None:
+        """Announce a reload; systemd compares the time with its own clock."""
+        self.notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    async def keep_alive(self) -> None:
+        """Send signs of life, which stop as soon as the event loop hangs."""
+        while self.interval:
+            self.notify(WATCHDOG)
+            await asyncio.sleep(self.interval)
+
+
+# The log
+
+TEXT = "%(asctime)s %(levelname)s %(message)s"
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON with the agent's id, for log collectors."""
+
+    def __init__(self, agent: str) -> None:
+        super().__init__()
+        self.agent = agent
+
+    def format(self, record: logging.LogRecord) -> str:
+        found = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "agent": self.agent,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            found["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(found, ensure_ascii=False)
+
+
+def set_up_log(config: NodeConfig) -> None:
+    """Log to standard error, at the configuration's level and in its format."""
+    handler = logging.StreamHandler(sys.stderr)
+    as_json = config.log_format == "json"
+    handler.setFormatter(JsonLines(config.id) if as_json else logging.Formatter(TEXT))
+    logging.basicConfig(handlers=[handler], level=config.log_level.upper(), force=True)
+
+
+# File descriptors: a budget for applications and one for neighbours, so that neither starves
+
+OWN = 48
+"""For the journal, the event loop, listening sockets, logs and libraries; about 20 are in use."""
+
+PER_NEIGHBOR = 3
+"""A link, one that it replaces, and one that is being dialled."""
+
+
+def descriptors_needed(config: NodeConfig) -> int:
+    """Return the sum of an agent's budgets of descriptors."""
+    neighbors = MAX_CALLERS + PER_NEIGHBOR * config.most_links
+    return OWN + neighbors + config.api_limits.max_connections
+
+
+def reserve_descriptors(config: NodeConfig) -> None:
+    """Raise this process's limit if it is too low.
+
+    Raises
+    ------
+    InputError
+        The system does not allow it.
+    """
+    needed = descriptors_needed(config)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"this process may open {soft} files, but {config.api_limits.max_connections} "
+            f"connections of applications and {config.most_links} neighbours take {needed}; "
+            "raise the limit (LimitNOFILE, ulimit -n), or lower max_connections in [api_limits]"
+        ) from error

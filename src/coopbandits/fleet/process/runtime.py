@@ -1,4 +1,8 @@
-"""Runs an agent in an event loop: timers drive the protocol, and stopping closes the journal."""
+"""A running agent: the event loop's clock and timers drive its protocol.
+
+Whatever fails unexpectedly ends the agent (`Runtime.fail`): what is in memory may no longer be what
+the journal says, and half an agent, which peers and applications still reach, is worse than none.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +16,26 @@ from functools import partial
 from secrets import randbits
 
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.read import credentials_of
 from coopbandits.fleet.document.seal import WatchedDocument
-from coopbandits.fleet.process.commit import BesideRewriter, GroupCommit, Thread
-from coopbandits.fleet.process.declare import (
-    Declarations,
-    RuledBandits,
-    make_shell,
-    open_bandits,
-    take_file,
-)
+from coopbandits.fleet.process.assemble import make_members, make_shell, open_bandits
+from coopbandits.fleet.process.declarations import Declarations, DocumentBandits, take_file
+from coopbandits.fleet.process.shell import BackgroundRewriter, DiskThread, GroupCommit
 from coopbandits.fleet.protocol.gossip import HalfDoneError
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
 from coopbandits.fleet.service.agent import ServedAgent
-from coopbandits.fleet.storage.disk import Disk, DiskError
-from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.disk import Disk, DiskError, FileDisk
 from coopbandits.fleet.transport import Transport
+from coopbandits.fleet.transport.tcp import OpenTransport, TcpTransport
 
 JUMP = 5.0
-"""A system clock that is ahead by more seconds than this was set forward."""
+"""The system clock was set forward if it is ahead by more than this, in seconds."""
 
 WATCH_SECONDS = 0.5
-"""How often the journal is looked for where it was."""
+"""Interval of the checks that the journal's file is still in its place."""
 
 EARLY = 0.001
-"""uvloop's timers come up to so many seconds too early: a round would wait, and wake, once more."""
+"""Seconds by which uvloop's timers may come too early, so that a round would need a second one."""
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,28 @@ class SteadyClock:
             self._offset = offset
 
 
+def make_runtime(config: NodeConfig) -> Runtime:
+    """Return an agent with its journal on disk and its neighbours on the network."""
+    credentials = credentials_of(config)
+    if config.auto:
+        transport: TcpTransport = OpenTransport(config.id, config.listen, credentials)
+    else:
+        transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
+    disk = FileDisk(config.journal, config.durability)
+    try:
+        runtime = Runtime(config, disk, transport)
+        if config.auto:
+            node = runtime.node
+            node.members = make_members(
+                config, node, lambda: randbits(64), lambda: transport.address.port
+            )
+    except BaseException:
+        disk.close()
+        raise
+    credentials.report = runtime.node.events.note
+    return runtime
+
+
 class Runtime:
     """One running agent.
 
@@ -81,7 +103,7 @@ class Runtime:
     service : ServedAgent
         Serves the application.
     failed : Event
-        Something unexpected happened, so it serves no more; all that is left is to stop it.
+        Something unexpected happened and service has ended; what is left is `stop`.
     """
 
     def __init__(
@@ -94,20 +116,29 @@ class Runtime:
         self.clock, self.id = SteadyClock(), config.id
         self.disk, self.transport = disk, transport
         bandits = open_bandits(config, disk, self.clock, words, stepwise=True)
-        tell_opening(bandits.journal)
+        self.journal = bandits.journal
+        if self.journal.torn:
+            log.warning(
+                "cut off %d bytes of a torn record, and kept them beside the journal",
+                self.journal.torn,
+            )
+        if self.journal.trouble:
+            log.error(
+                "%s; until then /choose is read-only and returns no ticket", self.journal.trouble
+            )
         self.shell = make_shell(config, bandits, transport, self.clock)
         self.node = self.shell.node
         self.service = ServedAgent(config, self.node, words, self.clock, self.shell.wait)
-        self.node.settings.documents.subscribe("bandits", RuledBandits(self.service))
+        self.node.settings.documents.subscribe("bandits", DocumentBandits(self.service))
         self._watched = WatchedDocument(config.document.file, self.shell.adopt)
-        self._thread: Thread | None = None
-        self._writer: GroupCommit | BesideRewriter | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._beat: asyncio.TimerHandle | None = None
-        self._watch: asyncio.TimerHandle | None = None
-        self._armed = math.inf
+        self._thread: DiskThread | None = None
+        self._writer: GroupCommit | BackgroundRewriter | None = None
+        self._tick_timer: asyncio.TimerHandle | None = None
+        self._beat_timer: asyncio.TimerHandle | None = None
+        self._watch_timer: asyncio.TimerHandle | None = None
+        self._armed = math.inf  # the time of the next tick
         self.failed = asyncio.Event()
-        self._ending: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None  # of the transport, after a failure
 
     @property
     def rounds(self) -> int:
@@ -115,19 +146,18 @@ class Runtime:
         return self.node.bandits.rounds
 
     def take(self, declared: Declarations) -> None:
-        """Go by other declarations of bandits from now on; see `declare.take_file`."""
+        """Change the bandits to those of the agent's changed file; see `take_file`."""
         take_file(self.service, declared)
         self.shell.settle()
 
     async def start(self) -> None:
         """Start the transport and the timers."""
         self._loop = asyncio.get_running_loop()
-        self._thread = Thread()
-        journal = self.node.bandits.journal
+        self._thread = DiskThread()
         if self.disk.durability == "power":
             self._writer = GroupCommit(self.shell, self._thread, self.fail)
         else:
-            self._writer = BesideRewriter(journal, self._thread)
+            self._writer = BackgroundRewriter(self.journal, self._thread)
         if self.node.reads_at_ticks:
             self.transport.hold()
         await self.transport.start(self)
@@ -136,7 +166,7 @@ class Runtime:
         self._on_tick()
 
     async def stop(self) -> None:
-        """Stop, even after a failed start, and close the journal, whatever fails before that."""
+        """Stop, also after a failed start, and close the journal, whatever fails before that."""
         self._stop_timers()
         async with contextlib.AsyncExitStack() as ends:  # the last one first
             ends.callback(self.disk.close)
@@ -154,15 +184,12 @@ class Runtime:
         await (self._ending or self.transport.stop())
 
     def _stop_timers(self) -> None:
-        for handle in (self._beat, self._timer, self._watch):
+        for handle in (self._beat_timer, self._tick_timer, self._watch_timer):
             if handle:
                 handle.cancel()
 
     def fail(self, where: str, error: BaseException | None) -> None:
-        """End all service at once: half an agent is worse than none, which others notice.
-
-        What is in memory may no longer be what the journal says; a restart reads it anew.
-        """
+        """End all service at once; a restart recovers the state from the journal."""
         if self._ending is not None:
             return
         log.critical("agent %s failed in %s and stops", self.id, where, exc_info=error)
@@ -172,7 +199,7 @@ class Runtime:
         self._ending = self._loop.create_task(self.transport.stop())
 
     def _vital(self, where: str, *steps: Callable[[], None]) -> None:
-        """Do what must not fail."""
+        """Run steps whose failure ends the agent."""
         if self._ending is not None:
             return
         try:
@@ -184,14 +211,13 @@ class Runtime:
     # Events of the transport
 
     def link_up(self, peer: str) -> None:
-        """Pass on to the node."""
         self._vital("greeting a neighbour", partial(self.shell.link_up, peer))
 
     def received(self, peer: str, data: bytes) -> None:
-        """Pass on to the node; the next round may have waited for just this message.
+        """Handle bytes; the next round may have waited for just this message.
 
-        A bug costs the link that brought it up, since a neighbour could do that again and again; if
-        it may have left the agent's state half changed, it ends the agent.
+        A bug closes the link that triggered it, so that no neighbour can end the agent at will,
+        unless the agent's state may be half changed.
         """
         if self._ending is not None:
             return
@@ -207,17 +233,15 @@ class Runtime:
             self._vital("a round of gossip", self.shell.tick, self._arm)
 
     def link_down(self, peer: str, reason: str) -> None:
-        """Pass on to the node."""
         self._vital("losing a link", partial(self.shell.link_down, peer, reason))
 
     def refused(self, who: str, reason: str) -> None:
-        """Pass on to the node."""
         self.shell.refused(who, reason)
 
     # Timers
 
     def _on_tick(self) -> None:
-        self._timer = None
+        self._tick_timer = None
         self._vital("a round of gossip", self.transport.read, self._tick)
 
     def _tick(self) -> None:
@@ -226,41 +250,29 @@ class Runtime:
         self._arm()
 
     def _arm(self) -> None:
+        """Set the timer for the next tick, if it is earlier than the one that is set."""
         due = self.node.next_tick
         if due >= self._armed:
             return
-        if self._timer:
-            self._timer.cancel()
+        if self._tick_timer:
+            self._tick_timer.cancel()
         self._armed = due
         delay = max(0.0, due - self.clock())
         if delay > EARLY:
             delay += EARLY
-        self._timer = self._loop.call_later(delay, self._on_tick)
+        self._tick_timer = self._loop.call_later(delay, self._on_tick)
 
     def _on_watch(self) -> None:
-        self._vital("watching its journal", self._check_journal, self._arm_watch)
+        self._vital("watching its journal", self._watch)
 
-    def _check_journal(self) -> None:
-        with contextlib.suppress(DiskError):  # the journal remembers it, and the beat tells
-            self.node.bandits.journal.check()
-
-    def _arm_watch(self) -> None:
-        self._watch = self._loop.call_later(WATCH_SECONDS, self._on_watch)
+    def _watch(self) -> None:
+        with contextlib.suppress(DiskError):  # the journal remembers it, and `beat` reports it
+            self.journal.check()
+        self._watch_timer = self._loop.call_later(WATCH_SECONDS, self._on_watch)
 
     def _on_beat(self) -> None:
         beat = self.clock.follow_system_clock, self._watched.refresh, self.shell.beat
         self._vital("its upkeep", *beat, self._arm, self._arm_beat)
 
     def _arm_beat(self) -> None:
-        self._beat = self._loop.call_later(BEAT_SECONDS, self._on_beat)
-
-
-def tell_opening(journal: Journal) -> None:
-    """Log what is unusual about a journal that was opened."""
-    if journal.torn:
-        log.warning(
-            "cut off %d bytes of a record that was torn, and kept them beside the journal",
-            journal.torn,
-        )
-    if journal.trouble:
-        log.error("%s; until it can, choices come without tickets", journal.trouble)
+        self._beat_timer = self._loop.call_later(BEAT_SECONDS, self._on_beat)

@@ -53,9 +53,8 @@ from coopbandits.fleet.protocol.gossip import Session, Terms
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.sessions import Sessions
 from coopbandits.fleet.ratelimit import RateLimitedLog
-from coopbandits.fleet.storage.bandits import Bandits
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.storage.replica import Bandits, Replica
 from coopbandits.fleet.transport import (
     Action,
     Arrival,

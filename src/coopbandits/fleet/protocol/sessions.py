@@ -28,8 +28,8 @@ from coopbandits.fleet.protocol.arms import (
 from coopbandits.fleet.protocol.frames import BanditFrame, DataFrame, Greeting
 from coopbandits.fleet.protocol.gossip import RobustSession, Session, SynchronousSession, Terms
 from coopbandits.fleet.protocol.peers import Peer
-from coopbandits.fleet.storage.events import Declared
 from coopbandits.fleet.storage.purging import PURGED
+from coopbandits.fleet.storage.records import Declared
 from coopbandits.fleet.storage.replica import Replica
 
 if TYPE_CHECKING:

@@ -366,7 +366,7 @@ class ServedBandit:
 
     def _in_context(self, context: Context, totals: Estimate) -> list[tuple[float, Interval]]:
         """Return the same for requests like this, as the model expects."""
-        found, deviations = self.replica.seeing.outlook(self.encoder.columns(context))
+        found, deviations = self.replica.context_agent.outlook(self.encoder.columns(context))
         places, scale = self.selection.places, self.scale
         means, halves = found[places].tolist(), deviations[places].tolist()
         if scale.bounded:  # a line leaves the range of rewards somewhere, and they never do

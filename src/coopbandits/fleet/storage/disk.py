@@ -1,23 +1,165 @@
-"""What a journal needs of a disk: append to one file, sync it, or replace it atomically.
+"""The disk under a journal: append to one file, sync it, or replace it atomically.
 
-A write or sync that failed is never tried again on the same file: the system may have dropped what
-it could not write, and say that all is well the next time. The file is in doubt from then on, and
-only a new one, written whole from memory, ends that.
+`FileDisk` is written against `FileSystem`, which has one method per system call that can fail, so
+that tests can let each of them fail.
+
+A write or sync that failed is never retried on the same file: the system may have dropped the data
+that it could not write, and report success the next time. From then on the contents of the file are
+uncertain (`DoubtError`) until a new file, written completely from memory, replaces it.
+
+The folder is locked while a `FileDisk` is open. Even so, an operator may remove, restore or copy
+files under a running agent. Before replacing the file, and in `check`, the disk compares device,
+inode and size with what it has written, and never overwrites a file that is not its own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import threading
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.storage.filesystem import FileSystem, OperatingSystem, Place
+from coopbandits.fleet.identity.files import give
+
+
+class Place(NamedTuple):
+    """Identifies a file, and its size."""
+
+    device: int
+    inode: int
+    size: int
+
+
+class FileSystem(Protocol):
+    """Calls to the operating system; each may raise OSError."""
+
+    def make_folder(self, path: Path) -> None:
+        """Make a folder and its parents, unless it exists."""
+
+    def lock(self, path: Path) -> int:
+        """Open and lock a file; raise BlockingIOError if another process has locked it."""
+
+    def read(self, path: Path) -> bytes | None:
+        """Return a file's bytes; None if it does not exist."""
+
+    def place(self, path: Path) -> Place | None:
+        """Return which file is at a path; None if there is none."""
+
+    def create(self, path: Path, like: Path) -> int:
+        """Open an empty file for appending; an older file of this name is unlinked.
+
+        It is given to the owner of the file `like`, or else of the folder, if the process may do
+        that: a journal restored by root must be readable by the agent's user.
+        """
+
+    def write(self, file: int, data: bytes) -> int:
+        """Append; return how many bytes were written."""
+
+    def sync(self, file: int) -> None:
+        """Return once everything written would survive a loss of power."""
+
+    def rename(self, path: Path, target: Path) -> None:
+        """Replace a file by another, atomically."""
+
+    def sync_folder(self, path: Path) -> None:
+        """Return once the names in a folder would survive a loss of power."""
+
+    def remove(self, path: Path) -> None:
+        """Remove a file, if it exists."""
+
+    def close(self, file: int) -> None:
+        """Close a file, and release its lock."""
+
+
+class OperatingSystem:
+    """The real system calls; see `FileSystem`."""
+
+    def make_folder(self, path: Path) -> None:
+        # It is accessible by its owner alone, who is the owner of the parent folder.
+        try:
+            path.mkdir(mode=0o700, parents=True)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+            return
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            give(folder, path.parent.stat())
+        finally:
+            os.close(folder)
+
+    def lock(self, path: Path) -> int:
+        try:
+            file = _new_like(path, os.O_RDWR, path.parent)
+        except FileExistsError:
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            raise
+        return file
+
+    def read(self, path: Path) -> bytes | None:
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def place(self, path: Path) -> Place | None:
+        try:
+            found = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return Place(found.st_dev, found.st_ino, found.st_size)
+
+    def create(self, path: Path, like: Path) -> int:
+        self.remove(path)
+        return _new_like(path, os.O_WRONLY | os.O_APPEND, like)
+
+    def write(self, file: int, data: bytes) -> int:
+        return os.write(file, data)
+
+    def sync(self, file: int) -> None:
+        os.fdatasync(file)  # data and size
+
+    def rename(self, path: Path, target: Path) -> None:
+        path.replace(target)
+
+    def sync_folder(self, path: Path) -> None:
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def close(self, file: int) -> None:
+        os.close(file)
+
+
+def _new_like(path: Path, flags: int, like: Path) -> int:
+    file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        try:
+            owner = like.stat()
+        except FileNotFoundError:
+            owner = like.parent.stat()
+        give(file, owner)
+    except OSError:
+        os.close(file)  # the caller retries every second: descriptors must not leak
+        raise
+    return file
+
 
 DURABILITIES = ("process", "power")
-"""Failures that acknowledged rewards survive: a process crash, or power loss too."""
+"""The failures that acknowledged rewards survive: a process crash, or power loss as well."""
 
 
 class DiskError(OSError):
@@ -25,74 +167,76 @@ class DiskError(OSError):
 
 
 class DoubtError(DiskError):
-    """What the file holds is no longer certain; it has to be replaced before it is used again."""
+    """The contents of the file are uncertain; it must be replaced before it is used again."""
 
 
 class InUseError(InputError):
-    """Another process has the journal's folder: its agent runs."""
+    """Another process, a running agent, has locked the journal's folder."""
 
 
 class Disk(Protocol):
-    """Where a journal is stored. All but `check` and `close` may run in another thread than these.
+    """Storage of a journal. Methods other than `check` and `close` may run in another thread.
 
     Attributes
     ----------
     durability : {"process", "power"}
         What acknowledged events must survive; with "power", appends have to be synced.
     seconds : float
-        Time spent writing.
+        Total time spent writing.
     """
 
     durability: str
     seconds: float
 
     def read(self) -> bytes | None:
-        """Return what was written and survived; None if there is no file."""
+        """Return the contents that survived; None if there is no file."""
 
     def append(self, data: bytes) -> None:
-        """Add at the end; a DoubtError may leave a part of it behind."""
+        """Append; a DoubtError may leave a part of the data behind."""
 
     def sync(self) -> None:
-        """Return once all that was appended would survive a loss of power; or DoubtError."""
+        """Return once everything appended would survive a loss of power; or raise DoubtError."""
 
     def prepare(self, data: bytes) -> None:
-        """Write and sync a file that is to take the place of this one; or DiskError."""
+        """Write and sync a file that is to replace this one; or raise DiskError."""
 
     def switch(self, tail: bytes) -> None:
-        """Add to the prepared file, and use it instead of the old one from now on.
+        """Append to the prepared file, and replace the old one by it.
 
-        On failure a DiskError leaves the file as it was. A DoubtError leaves the old or the new one
-        in its place, whole.
+        After a DiskError the old file is in use as before. After a DoubtError either the old or the
+        new one is in its place, complete.
         """
 
     def settle(self) -> None:
-        """Return once the switch would survive a loss of power; or DoubtError."""
+        """Return once the switch would survive a loss of power; or raise DoubtError."""
 
     def discard(self) -> None:
-        """Drop the prepared file, if there is one."""
+        """Remove the prepared file, if there is one."""
 
     def keep(self, name: str, data: bytes) -> None:
-        """Put data beside the file, in one that ends in `name`, and sync; or DiskError."""
+        """Write and sync data to a file beside this one that ends in `name`; or raise DiskError."""
 
     def check(self) -> None:
-        """Raise DoubtError if the file is no longer where it was, or not what was written."""
+        """Raise DoubtError if the file was moved, replaced or changed by another process."""
 
     def close(self) -> None:
-        """Release it."""
+        """Release the file and its folder."""
 
 
 class FileDisk:
-    """A file in a folder that only one process at a time may use.
+    """A disk that is the file `journal` in a folder, locked against other processes.
 
     Parameters
     ----------
     folder : Path
-        Holds the file; created if missing.
+        The folder; created if missing.
     durability : {"process", "power"}
-        What a write survives.
+        The failures that a write survives.
     files : FileSystem
-        The operating system's calls.
+        The system calls.
     """
+
+    # `_size` bytes are certainly in the file and `_most` may be: another thread may be appending.
 
     def __init__(
         self, folder: Path, durability: str = "process", files: FileSystem | None = None
@@ -101,7 +245,7 @@ class FileDisk:
         self.files: FileSystem = files or OperatingSystem()
         self._file: int | None = None
         self._prepared: tuple[int, Place] | None = None
-        self._moving = threading.Lock()
+        self._moving = threading.Lock()  # `check` must not run between a rename and its `_adopt`
         try:
             self.files.make_folder(folder)
             self._lock = self.files.lock(self._lock_path)
@@ -113,13 +257,12 @@ class FileDisk:
                 raise
         except BlockingIOError as error:
             raise InUseError(
-                f"journal folder {folder} is in use by another process; stop that one, or give "
-                "every agent its own"
+                f"journal folder {folder} is in use by another process; stop that process, or give "
+                "every agent its own folder"
             ) from error
         except OSError as error:
             raise InputError(
-                f"journal folder {folder} cannot be used: {error.strerror}; name one that can be "
-                "written"
+                f"cannot use journal folder {folder}: {error.strerror}; name a writable folder"
             ) from error
         self._size = self._most = self._place.size if self._place else 0
 
@@ -132,17 +275,15 @@ class FileDisk:
         return self.path.with_name("lock")
 
     def read(self) -> bytes | None:
-        """Return the file."""
         try:
             return self.files.read(self.path)
         except OSError as error:
             raise InputError(
-                f"the journal {self.path} cannot be read: {error.strerror}; restore it from a "
-                "backup, or name another folder"
+                f"cannot read journal {self.path}: {error.strerror}; restore it from a backup, or "
+                "name another folder"
             ) from error
 
     def append(self, data: bytes) -> None:
-        """Add at the end."""
         begun = time.perf_counter()
         if self._file is None:
             raise DoubtError(f"the journal {self.path} was not replaced yet")
@@ -152,7 +293,7 @@ class FileDisk:
             if written < len(data):
                 self._write(self._file, data[written:])
         except OSError as error:
-            raise DoubtError(self._told(error)) from error
+            raise DoubtError(self._unwritable(error)) from error
         self._size += len(data)
         self.seconds += time.perf_counter() - begun
 
@@ -161,23 +302,21 @@ class FileDisk:
             data = data[written:]
 
     def sync(self) -> None:
-        """Sync the file."""
         begun = time.perf_counter()
         if self._file is not None:
             try:
                 self.files.sync(self._file)
             except OSError as error:
-                raise DoubtError(self._told(error)) from error
+                raise DoubtError(self._unwritable(error)) from error
         self.seconds += time.perf_counter() - begun
 
     def prepare(self, data: bytes) -> None:
-        """Write it to `journal.new`."""
+        """Write the data to `journal.new`."""
         self.discard()
         self._check_owned()
         self._prepared = self._write_fresh(self._fresh, data)
 
     def switch(self, tail: bytes) -> None:
-        """Rename the prepared file over the old one, once it is complete."""
         assert self._prepared is not None  # noqa: S101  it was prepared before
         file, place = self._prepared
         try:
@@ -188,47 +327,44 @@ class FileDisk:
             self._check_owned()
         except OSError as error:
             self.discard()
-            raise error if isinstance(error, DiskError) else DiskError(self._told(error)) from error
+            raise (
+                error if isinstance(error, DiskError) else DiskError(self._unwritable(error))
+            ) from error
         place = place._replace(size=place.size + len(tail))
         with self._moving:
             try:
                 self.files.rename(self._fresh, self.path)
             except OSError as error:
-                self._settle_rename(file, place)
-                raise DoubtError(self._told(error)) from error
+                # A rename that reports failure may have happened all the same.
+                with contextlib.suppress(OSError):
+                    if self.files.place(self.path) == place:
+                        self._adopt(file, place)
+                self.discard()
+                raise DoubtError(self._unwritable(error)) from error
             self._adopt(file, place)
 
-    def _settle_rename(self, file: int, place: Place) -> None:
-        """Find out what a rename did that is said to have failed."""
-        with contextlib.suppress(OSError):
-            if self.files.place(self.path) == place:
-                self._adopt(file, place)
-        self.discard()
-
     def _adopt(self, file: int, place: Place) -> None:
-        """Use the new file from now on: the old one has no name any more."""
+        """Use the new file; the old one no longer has a name."""
         old, self._file, self._prepared = self._file, file, None
         self._place = place
         self._size = self._most = place.size
         if old is not None:
-            with contextlib.suppress(OSError):  # what a file without a name holds does not matter
+            with contextlib.suppress(OSError):  # the contents of an unlinked file do not matter
                 self.files.close(old)
 
     def settle(self) -> None:
-        """Sync the folder."""
         try:
             self.files.sync_folder(self.path.parent)
         except OSError as error:
-            raise DoubtError(self._told(error)) from error
+            raise DoubtError(self._unwritable(error)) from error
 
     def discard(self) -> None:
-        """Remove `journal.new`."""
         if self._prepared is not None:
             self._remove(self._prepared[0], self._fresh)
             self._prepared = None
 
     def _write_fresh(self, path: Path, data: bytes) -> tuple[int, Place]:
-        """Return a new file, open, with these data synced; leave nothing behind on failure."""
+        """Return a new open file with these data synced; on failure leave nothing behind."""
         file = None
         try:
             file = self.files.create(path, self.path)
@@ -236,10 +372,10 @@ class FileDisk:
             self.files.sync(file)
             place = self.files.place(path)
             if place is None or place.size != len(data):
-                raise OSError(f"{path.name} is not what was written")
+                raise OSError(f"{path.name} was changed while it was written")
         except OSError as error:
             self._remove(file, path)
-            raise DiskError(self._told(error)) from error
+            raise DiskError(self._unwritable(error)) from error
         return file, place
 
     def _remove(self, file: int | None, path: Path) -> None:
@@ -250,7 +386,7 @@ class FileDisk:
             self.files.remove(path)
 
     def keep(self, name: str, data: bytes) -> None:
-        """Write it to `journal.NAME`, or to `journal.NAME-2` and so on where that is taken."""
+        """Write the data to `journal.NAME`, or `journal.NAME-2` and so on if that is taken."""
         self._check_owned()
         try:
             target, number = self.path.with_suffix(f".{name}"), 1
@@ -264,47 +400,39 @@ class FileDisk:
         except DiskError:
             raise
         except OSError as error:
-            raise DiskError(self._told(error)) from error
+            raise DiskError(self._unwritable(error)) from error
 
     def check(self) -> None:
-        """Compare device, inode and size."""
         with self._moving:
-            least = self._size  # another thread may be appending
-            here = self._look()
-            if here is None or not self._is_ours(here, least):
+            if not self._check_owned():
                 raise DoubtError(self._misplaced())
 
-    def _check_owned(self) -> None:
-        """Refuse to write where somebody else's journal may be."""
-        least = self._size  # another thread may be appending
-        here = self._look()
-        if here is not None and not self._is_ours(here, least):
-            raise DoubtError(self._misplaced())
-
-    def _look(self) -> Place | None:
+    def _check_owned(self) -> bool:
+        """Raise DoubtError if a file that is not ours is in the place; return whether ours is."""
+        least = self._size  # read before looking: another thread may be appending
         try:
             lock, here = self.files.place(self._lock_path), self.files.place(self.path)
         except OSError as error:
-            raise DoubtError(self._told(error)) from error
+            raise DoubtError(self._unwritable(error)) from error
         if lock is None or self._lock_place is None or lock[:2] != self._lock_place[:2]:
             raise DoubtError(self._misplaced())
-        return here
-
-    def _is_ours(self, here: Place, least: int) -> bool:
+        if here is None:
+            return False
         ours = self._place
-        return ours is not None and here[:2] == ours[:2] and least <= here.size <= self._most
+        if ours is None or here[:2] != ours[:2] or not least <= here.size <= self._most:
+            raise DoubtError(self._misplaced())
+        return True
 
     def _misplaced(self) -> str:
         return (
             f"the journal {self.path} was removed or replaced while the agent runs; put it back as "
-            "it was, or restart the agent to go on with what is there now"
+            "it was, or restart the agent to continue with the present file"
         )
 
-    def _told(self, error: OSError) -> str:
+    def _unwritable(self, error: OSError) -> str:
         return f"the journal {self.path} cannot be written: {error}"
 
     def close(self) -> None:
-        """Close the file and release the folder."""
         try:
             self.discard()
             if self._file is not None:
@@ -314,7 +442,7 @@ class FileDisk:
 
 
 class MemoryDisk:
-    """A disk in memory, for tests and for agents that need not survive their process."""
+    """A disk in memory, for tests and for checking a backup."""
 
     def __init__(self, data: bytes = b"", durability: str = "process") -> None:
         self.data, self.durability, self.seconds = bytearray(data), durability, 0.0
@@ -322,36 +450,31 @@ class MemoryDisk:
         self.prepared = b""
 
     def read(self) -> bytes | None:
-        """Return everything written."""
         return bytes(self.data) or None
 
     def append(self, data: bytes) -> None:
-        """Add at the end."""
         self.data += data
 
     def sync(self) -> None:
-        """Do nothing: memory does not outlive the process."""
+        pass
 
     def prepare(self, data: bytes) -> None:
-        """Remember it."""
         self.prepared = data
 
     def switch(self, tail: bytes) -> None:
-        """Replace everything."""
         self.data = bytearray(self.prepared + tail)
 
     def settle(self) -> None:
-        """Do nothing."""
+        pass
 
     def discard(self) -> None:
-        """Do nothing."""
+        pass
 
     def keep(self, name: str, data: bytes) -> None:
-        """Remember it under its name."""
         self.kept[name] = data
 
     def check(self) -> None:
-        """Do nothing."""
+        pass
 
     def close(self) -> None:
-        """Do nothing."""
+        pass

@@ -1,21 +1,22 @@
-"""Arms that are purged: how many pulls they had stays, and nothing else.
+"""Purged arms: the number of their pulls remains, and nothing else.
 
-The version of an entry is the number of its pulls, so that no pull may vanish from it: an agent
-that forgot some would lose against those who did not. So the registers of all purged arms are added
-up under one id, `PURGED`, which is no declared arm's and is never chosen. Agents that have not
-purged them yet, or never will, see it as one more arm that only neighbours have.
+The version of an entry is the number of its pulls, so no pull may vanish from it: the entry of an
+agent that forgot some would lose against those of agents that did not. So the registers of all
+purged arms are added up under one id, `PURGED`, which no declared arm has and which is never
+chosen. Agents that have not purged them yet, or never will, treat it as one more arm known from
+neighbours alone.
 
-An author signs the arms that it has pulled, one by one. Until it signs again without those that
-were purged, which it may never do, its proof is followed by their registers: the *remainder*. Who
-knows an arm and has not purged it takes its registers back from there: nobody can hide what others
-have pulled by purging it in their name.
+An author signs the arms that it has pulled, one by one. Until it signs again without the purged
+ones, which it may never do, its proof is followed by their registers: the *remainder*. An agent
+that knows an arm and has not purged it recovers its registers from there, so no agent can hide what
+others have pulled by purging it in their name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,7 +28,7 @@ from coopbandits.fleet.config.bandits import MAX_ARMS
 from coopbandits.fleet.identity.notary import PROOF
 
 PURGED = int.from_bytes(sha256(b"").digest()[:8], "big")
-"""The id of all purged arms together; those of declared ones are made of texts, never empty."""
+"""The id of all purged arms together; declared arms' ids are hashes of non-empty texts."""
 
 Columns = dict[int, bytes]
 """Registers by the ids of arms."""
@@ -37,24 +38,24 @@ _decode = msgspec.msgpack.Decoder(Columns).decode
 IDS = range(1 << 64)
 
 
-def read_columns(told: bytes) -> Columns | None:
-    """Return what a remainder holds; None where a neighbour sent something else."""
+def read_columns(data: bytes) -> Columns | None:
+    """Return the columns of a remainder; None if a neighbour sent something else."""
     try:
-        found = _decode(told)
+        found = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return found if all(arm in IDS for arm in found) else None
 
 
 class Folded(NamedTuple):
-    """The arms that are left, names by id, and the places there of those that there were."""
+    """The remaining arms, names by id, and the places there of the previous ones."""
 
     arms: dict[int, str]
     places: list[int]
 
 
 def fold(arms: Mapping[int, str], gone: Collection[int]) -> Folded:
-    """Leave out arms; what is known of them moves to `PURGED`.
+    """Remove arms; their registers move to `PURGED`.
 
     Examples
     --------
@@ -68,9 +69,9 @@ def fold(arms: Mapping[int, str], gone: Collection[int]) -> Folded:
 
 
 def pulled_columns(registers: Registers, arms: Sequence[int], row: Vector) -> Columns:
-    """Return the registers of all arms of an entry that has some.
+    """Return the registers of an entry's arms that are not empty.
 
-    A zero with a sign counts as something: no author has one, so whoever passes it on put it there.
+    A negative zero counts as not empty: no author has one, so whoever passed it on has forged it.
     """
     columns = registers.by_arm(row[HEADER:])
     found = {arm: columns[:, at].tobytes() for at, arm in enumerate(arms)}
@@ -80,9 +81,9 @@ def pulled_columns(registers: Registers, arms: Sequence[int], row: Vector) -> Co
 def remainder(
     registers: Registers, arms: Sequence[int], gone: Collection[int], row: Vector, before: bytes
 ) -> bytes:
-    """Return what follows the proof of an entry once arms are purged from it.
+    """Return the remainder behind the proof of an entry once arms are purged from it.
 
-    `row` is the entry as it was, about `arms`, and `before` what followed its proof so far.
+    `row` is the entry before that, over `arms`, and `before` its previous remainder.
     """
     pulled = pulled_columns(registers, arms, row)
     found = {arm: column for arm, column in pulled.items() if arm in gone}
@@ -91,22 +92,26 @@ def remainder(
     if not before and PURGED in pulled:  # as the author signed it
         found[PURGED] = pulled[PURGED]
     elif before:
-        told = read_columns(before)
-        if told is None:
+        known = read_columns(before)
+        if known is None:
             return before  # which proves nothing
-        found |= told
+        found |= known
     return _encoded(found)
 
 
 def proofs_without(
-    gone: Collection[int], agent: Any, arms: Sequence[int], proofs: Mapping[int, bytes]
+    gone: Collection[int],
+    registers: Registers,
+    entry: Callable[[float], Vector | None],
+    arms: Sequence[int],
+    proofs: Mapping[int, bytes],
 ) -> dict[int, bytes]:
-    """Return proofs of an agent's entries that hold once arms are purged from them."""
+    """Return proofs of an agent's entries that stay valid once arms are purged from them."""
     found = dict(proofs)
     for number, proof in proofs.items():
-        row = agent.machine.entry(number)
+        row = entry(number)
         if row is not None:
-            left = remainder(agent.machine.registers, arms, gone, row, proof[PROOF:])
+            left = remainder(registers, arms, gone, row, proof[PROOF:])
             found[number] = proof[:PROOF] + left
     return found
 
@@ -116,16 +121,16 @@ def _encoded(columns: Columns) -> bytes:
 
 
 def take_back(
-    registers: Registers, arms: Sequence[int], row: Vector, told: bytes
+    registers: Registers, arms: Sequence[int], row: Vector, rest: bytes
 ) -> tuple[Vector, bytes]:
-    """Return an entry with all arms that are known here, and what is left of its remainder."""
-    left = read_columns(told) or {}
+    """Return an entry with all arms that are known here, and the rest of its remainder."""
+    left = read_columns(rest) or {}
     known = left.keys() & set(arms) - {PURGED}
     found = row.copy()
     columns = registers.by_arm(found[HEADER:])
     size = columns[:, 0].nbytes
     if not known or PURGED not in arms or any(len(each) != size for each in left.values()):
-        return row, told
+        return row, rest
     for arm in known:
         columns[:, arms.index(arm)] += np.frombuffer(left.pop(arm))
     columns[:, arms.index(PURGED)] = sum(map(np.frombuffer, left.values()))
@@ -133,15 +138,15 @@ def take_back(
 
 
 def signed_columns(
-    registers: Registers, arms: Sequence[int], row: Vector, told: bytes
+    registers: Registers, arms: Sequence[int], row: Vector, rest: bytes
 ) -> Columns | None:
     """Return the registers that an author has signed, of an entry with a remainder.
 
-    None where the remainder is not what the entry has under `PURGED`, to the last pull.
+    None if the remainder does not add up to the entry's `PURGED`, to the last pull.
     """
-    left = read_columns(told)
+    left = read_columns(rest)
     if left is None or len(left) > MAX_ARMS or not all(map(any, left.values())):
-        return None  # no author signs arms without pulls, and it had so many at most
+        return None  # no author has more arms, or signs arms without pulls
     try:
         values = np.array([np.frombuffer(column) for column in left.values()])
     except ValueError:
@@ -152,7 +157,7 @@ def signed_columns(
         return None
     exact = row.copy()
     registers.by_arm(exact[HEADER:])[:, arms.index(PURGED)] = total
-    # Rewards were added up in some order; pulls are whole numbers, and the same in any.
+    # Sums of rewards depend on the order of addition; pulls are integers and do not.
     same = registers.version(exact[HEADER:]) == registers.version(row[HEADER:])
     if not same or not np.allclose(lump, total, rtol=1e-9, atol=1e-9):
         return None

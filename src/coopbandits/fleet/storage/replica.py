@@ -1,22 +1,35 @@
-"""The state of one agent as a replica of its journal: events are the only way to change it.
+"""The state of one agent as a replica of its journal, which events alone can change.
 
-The journal gathers an event, and it takes effect at once. The shell tells nobody before it is on
-disk, so a crash undoes nothing that somebody knows of. The one exception is the end of a
-synchronous round, which is written with the next event. Opening replays all events. A replica has
-no clock, network or random source: time and random words are arguments, and the disk belongs to the
-journal.
+`Replica` is the state of one bandit: its agent, tickets and own totals. `Bandits` are all replicas
+of an agent, in one journal.
+
+**Events.** A replica appends an event to the journal, which gathers it, and applies it at once.
+Opening a replica applies all events again, through the same function. The shell acknowledges
+nothing before the event is on disk, so a crash undoes nothing that was visible outside. A replica
+has no clock, network or random source: time and random words are arguments.
+
+**The one exception** is the end of a synchronous round, which is written with the next event and
+saves a write. No message depends on it before the agent speaks again, and if a crash loses it, the
+neighbours send their messages of that round again.
+
+**Synchronous rounds.** Once the messages of a round have been made (`spoken`), the agent's part in
+that round is fixed: neighbours mix the values that they were sent. Rewards observed later must not
+be mixed into the same round, or they would count twice. So at the end of the round the agent goes
+back to the state in which it spoke, mixes, and then observes again what came since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from msgspec import structs
 
 from coopbandits.core.aggregate.aggregation import moved_pulls
+from coopbandits.core.aggregate.entries import Attributed
 from coopbandits.core.contract import (
     ContextFleetAgent,
     FleetAgent,
@@ -31,7 +44,9 @@ from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import one_line
 from coopbandits.fleet.config import RewardScale
-from coopbandits.fleet.storage.events import (
+from coopbandits.fleet.storage.journal import BanditJournal, Journal
+from coopbandits.fleet.storage.purging import fold, proofs_without
+from coopbandits.fleet.storage.records import (
     Chose,
     Declared,
     Ended,
@@ -44,44 +59,42 @@ from coopbandits.fleet.storage.events import (
     Replaced,
     Spoke,
 )
-from coopbandits.fleet.storage.journal import Chapter, Journal
-from coopbandits.fleet.storage.purging import fold, proofs_without
 from coopbandits.fleet.storage.tickets import Settled, Tickets
 
 KEPT_ROUNDS = 3
-"""Messages of so many rounds are kept, in case a neighbour needs them again."""
+"""Number of rounds whose messages are kept, in case a neighbour needs them again."""
 
 MakeAgent = Callable[[Sequence[int], Mapping[int, int], int], FleetAgent]
-"""Makes a fresh agent from its neighbours' numbers, where known their degrees, and K."""
+"""Makes a fresh agent from its neighbours' numbers, their degrees as far as known, and K."""
 
 
 class Replica:
-    """An agent, its tickets and its own totals, with a journal behind them.
+    """One bandit of an agent: its state, and the events that change it.
 
     Parameters
     ----------
-    chapter : Chapter
-        What happened so far; new events are appended.
+    log : BanditJournal
+        The events so far; new ones are appended.
     make_agent : callable
         Makes the agent.
     neighbors : sequence of int
-        Numbers of the current neighbours; those in the journal may differ.
+        Numbers of the current neighbours, which may differ from those in the journal.
     tickets : Tickets
         An empty table of tickets.
     scale : RewardScale
-        Maps rewards to what the agent sees.
+        Maps rewards to the agent's scale.
     now : float
         The time.
     nonce : int
         A new random word, for the tickets of this start and for the agent.
     declared : Declared
-        What the bandit is, with the arms that a new journal begins with.
+        The bandit's declaration, with the arms that a new journal begins with.
 
     Attributes
     ----------
     incarnation : int
-        Which opening of the replica this is. It exceeds all earlier ones, even those of a journal
-        that was lost, as long as the clock does not go back.
+        Number of this opening. It exceeds all earlier ones, even those of a journal that was lost,
+        unless the clock was set back.
     rounds : int
         Rounds completed.
     spoken : bool
@@ -89,18 +102,20 @@ class Replica:
     observed : int
         Rewards counted since the start.
     own_choices, own_counts, own_sums : arrays
-        Choices handed out here, rewards handed in, and their sums, by arm.
+        This agent's own choices, rewards and reward sums, by arm.
     sent : dict of int to dict
         Messages of the last rounds, by round and neighbour.
     proofs, certificates : dict of int to bytes, and list of bytes
-        What proves entries that others have signed, by their numbers.
+        Proofs of entries that others have signed, by their numbers, and the certificates.
+    arms : dict of int to str
+        Names by id, in the order of the agent's arms; empty for those known from neighbours alone.
     purged : set of int
-        Ids of arms that are no more, and never will be again.
+        Ids of purged arms, which can never be declared again.
     """
 
     def __init__(
         self,
-        chapter: Chapter,
+        log: BanditJournal,
         make_agent: MakeAgent,
         neighbors: Sequence[int],
         tickets: Tickets,
@@ -109,7 +124,7 @@ class Replica:
         nonce: int,
         declared: Declared,
     ) -> None:
-        self.chapter, self.make_agent, self.tickets = chapter, make_agent, tickets
+        self.log, self.make_agent, self.tickets = log, make_agent, tickets
         self.declared = declared
         self.arms = arms = dict(declared.arms)
         self.purged: set[int] = set()
@@ -125,31 +140,31 @@ class Replica:
         self.proofs: dict[int, bytes] = {}
         self.certificates: list[bytes] = []
         self._shares: dict[int, Share] = {}
-        self._spoken_state: State | None = None  # the agent when it spoke, if it changed since
-        # Rewards that came after it spoke: arm, reward, and the context where there is one.
+        self._spoken_state: State | None = None  # when it spoke, if it has changed since
+        # Rewards observed since it spoke: arm, reward, and the context if there is one.
         self._observed_since: list[tuple[Any, ...]] = []
         self._open(now, nonce)
 
     def _open(self, now: float, nonce: int) -> None:
-        present = self.neighbors
+        configured = self.neighbors
         try:
-            if self.chapter.snapshot:
-                self._restore(self.chapter.snapshot)
-            for event in self.chapter.events:
+            if self.log.snapshot:
+                self._restore(self.log.snapshot)
+            for event in self.log.events:
                 self._apply(event, replaying=True)
         except InputError:
             raise
         except (AttributeError, *OWN_ERRORS) as error:
             raise InputError(
-                f"the journal cannot be replayed: {one_line(error)}; install the version that "
-                "wrote it, or a later one"
+                f"cannot replay the journal: {one_line(error)}; install the version that wrote "
+                "it, or a later one"
             ) from error
         if isinstance(self.agent, ReopenedAgent):
-            # Messages may reveal this word, and the names of tickets must not follow from it.
+            # Messages may reveal this word, so tickets' names must not be computable from it.
             word = blake2b(nonce.to_bytes(8, "little"), digest_size=8).digest()
-            # Before others take the neighbours' places: it asks these.
+            # Before the neighbours change: it queries those that it had.
             self.agent.reopened(int.from_bytes(word, "little"))
-        self._relink(present)
+        self._relink(configured)
         self.tickets.cap_lifetimes(now)
         self.tickets.begin(nonce)
 
@@ -158,15 +173,15 @@ class Replica:
 
     @property
     def journal(self) -> Journal:
-        """The journal of the agent, of which the chapter is a part."""
-        return self.chapter.journal
+        """The agent's journal, of all bandits."""
+        return self.log.journal
 
     @property
-    def seeing(self) -> ContextFleetAgent:
-        """The agent, where its policy looks at features."""
+    def context_agent(self) -> ContextFleetAgent:
+        """The agent of a bandit with features."""
         return cast("ContextFleetAgent", self.agent)
 
-    # Events: the journal gathers each, then it is applied
+    # Requests: each appends an event and applies it
 
     def choose(
         self, word: int, allowed: Sequence[int] | None, now: float, context: Vector | None = None
@@ -174,7 +189,7 @@ class Replica:
         """Choose an arm; return a ticket's number and the arm."""
         self.tickets.check_room(now)
         arm = self.advise(word, allowed, context)
-        self._log(Chose(arm, now, b"" if context is None else context.tobytes()))
+        self._record(Chose(arm, now, b"" if context is None else context.tobytes()))
         return self.tickets.next_number - 1, arm
 
     def advise(
@@ -182,42 +197,43 @@ class Replica:
     ) -> int:
         """Return the arm that would be chosen; nothing changes."""
         if context is not None:
-            return self.seeing.would_choose(word, allowed, context)
+            return self.context_agent.would_choose(word, allowed, context)
         arm = self.agent.choose(word, allowed)
         self.agent.abandon(arm)
         return arm
 
     def observe(self, number: int, reward: float) -> tuple[int, bool]:
-        """Count the reward of a ticket; return its arm, and whether it was counted before."""
-        self.scale.unit(reward)  # refuses rewards outside the range
+        """Count the reward of a ticket; return its arm, and whether it was a duplicate."""
+        self.scale.unit(reward)  # rejects rewards outside the range
         found = self.tickets.look_up(number, reward)
         if not isinstance(found, Settled):
-            self._log(Observed(number, reward))
+            self._record(Observed(number, reward))
         return found.arm, isinstance(found, Settled)
 
     def expire(self, now: float) -> int:
         """Close tickets past their lifetime; return how many."""
         due = self.tickets.due(now)
         if due:
-            self._log(Expired(due))
+            self._record(Expired(due))
         return len(due)
 
     def meet(self, degrees: Mapping[int, int]) -> None:
         """Record the neighbours' degrees, before the first round."""
-        self._log(Met(dict(degrees)))
+        self._record(Met(dict(degrees)))
 
     def relink(self, neighbors: Iterable[int]) -> None:
-        """Go on with other neighbours; what is known of those that stay is kept.
+        """Continue with other neighbours; what is known of those that stay is kept.
 
-        Some may come at any time. They go between the end of a round and the next messages.
+        Neighbours may be added at any time, and removed between the end of a round and the next
+        messages.
         """
         wanted = sorted(neighbors)
         if wanted != self.neighbors:
-            self._log(Relinked(wanted))
+            self._record(Relinked(wanted))
 
     def speak(self) -> dict[int, Vector | None]:
-        """Make the messages of the next round; rewards observed from now on are not in them."""
-        self.chapter.append(Spoke())
+        """Return the messages of the next round; rewards observed later are not in them."""
+        self.log.append(Spoke())
         self._speak()
         return self.sent[self.rounds + 1]
 
@@ -229,13 +245,9 @@ class Replica:
         *,
         tick: int = 0,
     ) -> None:
-        """End a round with the messages that arrived; if the agent refuses one, nothing changes.
+        """End a round with the messages that arrived; if the agent rejects one, nothing changes.
 
         `tick` is the time, where agents forget by it.
-
-        A synchronous round is written together with the next event, which saves a write. That is
-        safe: no message depends on it before the agent speaks again, and if a crash loses it, the
-        neighbours send their messages of that round again.
         """
         said = {j: message.tobytes() for j, message in messages.items()}
         proven = proofs or certificates
@@ -243,9 +255,9 @@ class Replica:
         ended = Ended(said, dict(proofs), list(certificates), tick) if more else Ended(said)
         if self.spoken:
             self._end_round(messages, tick)
-            self.chapter.hold(ended)
+            self.log.hold(ended)
         else:
-            self.chapter.append(ended)
+            self.log.append(ended)
             self._end_round(messages, tick)
         if proven:
             self._keep(proofs, certificates)
@@ -255,25 +267,21 @@ class Replica:
         self.certificates += certificates
 
     def shares(self) -> dict[int, Share]:
-        """Return the agent's share of all rewards and pulls, by round; none if it does not tell.
+        """Return the agent's share of all rewards and pulls, by round; empty if it has none.
 
-        With synchronous rounds those after each of the last rounds, otherwise the current one.
+        With synchronous rounds these are the shares after each of the last rounds, otherwise the
+        present one.
         """
         return self._shares or self._present_share()
 
     def _present_share(self) -> dict[int, Share]:
-        found: dict[int, Share] = {}
-        self._add_share(found)
-        return found
-
-    def _add_share(self, shares: dict[int, Share]) -> None:
         try:
-            shares[self.rounds] = self.agent.share()
-        except InputError:  # some aggregations of one's own do not tell
-            return
+            return {self.rounds: self.agent.share()}
+        except InputError:  # a custom aggregation may not define it
+            return {}
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
-        """Return the senders whose messages the agent refuses; all if no single one is to blame."""
+        """Return the senders whose messages the agent rejects; all if it accepts each by itself."""
         bad = []
         for j, message in messages.items():
             probe = self._fresh_agent(self.neighbors)
@@ -286,18 +294,17 @@ class Replica:
 
     @property
     def open_tickets(self) -> int:
-        """How many rewards are waited for."""
         return len(self.tickets.open)
 
     @property
     def rewards(self) -> int:
-        """How many rewards were handed in here."""
+        """Number of rewards submitted to this agent."""
         return int(self.own_counts.sum())
 
     # Effects of events
 
-    def _log(self, event: Event) -> None:
-        self.chapter.append(event)
+    def _record(self, event: Event) -> None:
+        self.log.append(event)
         self._apply(event)
 
     def _apply(self, event: Event, *, replaying: bool = False) -> None:
@@ -306,7 +313,7 @@ class Replica:
                 try:
                     self._end_round({j: np.frombuffer(m) for j, m in messages.items()}, tick)
                 except InputError:
-                    if not replaying:  # refused then as now
+                    if not replaying:  # it was rejected at the time, too
                         raise
                 else:
                     self._keep(proofs, certificates)
@@ -316,7 +323,7 @@ class Replica:
                 self.tickets.add(arm, now, context)
                 self.own_choices[arm] += 1
                 if context:
-                    self.seeing.open(arm, np.frombuffer(context))
+                    self.context_agent.open(arm, np.frombuffer(context))
                 else:
                     self.agent.open_pulls[arm] += 1
             case Observed(number, reward):
@@ -338,7 +345,7 @@ class Replica:
         for number in numbers:
             arm, context = self.tickets.close(number)
             if context:
-                self.seeing.abandon(arm, np.frombuffer(context))
+                self.context_agent.abandon(arm, np.frombuffer(context))
             else:
                 self.agent.abandon(arm)
 
@@ -349,24 +356,24 @@ class Replica:
         self.agent = fresh
 
     def declare(self, declared: Declared, *, write: bool = True) -> None:
-        """Take a declaration; arms that are new come behind those of before.
+        """Apply a declaration; new arms are appended to the previous ones.
 
-        It need not be written where a snapshot follows before anybody is told of anything.
+        It need not be written if a snapshot follows before anything is acknowledged.
         """
         if write:
-            self._log(declared)
+            self._record(declared)
         else:
             self._apply(declared)
 
     def replace(self, arms: Mapping[int, int]) -> None:
-        """Give places of arms that have neither name nor pulls to others; new ids by old ones."""
-        self._log(Replaced(dict(arms)))
+        """Replace arms that have neither name nor pulls by others; new ids by old ones."""
+        self._record(Replaced(dict(arms)))
 
     def purge(self, arms: Iterable[int], *, write: bool = True) -> None:
-        """Keep of some arms how many pulls there were, and close their tickets; for ever."""
+        """Forget all but the number of pulls of some arms for ever, and close their tickets."""
         fresh = sorted(set(arms) - self.purged)
         if fresh and write:
-            self._log(Purged(fresh))
+            self._record(Purged(fresh))
         elif fresh:
             self._apply(Purged(fresh))
 
@@ -383,17 +390,20 @@ class Replica:
     def _purge(self, arms: set[int]) -> None:
         self.purged |= arms
         gone = {at for at, arm in enumerate(self.arms) if arm in arms}
-        waiting = [number for number, each in self.tickets.open.items() if each.arm in gone]
-        self._close(waiting)
-        self.proofs = proofs_without(arms, self.agent, list(self.arms), self.proofs)
+        self._close([number for number, each in self.tickets.open.items() if each.arm in gone])
+        machine = with_changing_arms(self.agent).machine
+        if isinstance(machine, Attributed):  # otherwise there are no entries, and no proofs
+            self.proofs = proofs_without(
+                arms, machine.registers, machine.entry, list(self.arms), self.proofs
+            )
         self.arms, places = fold(self.arms, arms)
         self.tickets.move(places)
         self._rearrange(places)
 
     def _rearrange(self, places: Sequence[int]) -> None:
-        """Go on with the arms that there are now, of which `places` were known before."""
-        before = cast("CooperativeAgent", self.agent)  # arms of others stay what they are
-        agent = cast("CooperativeAgent", self._fresh_agent(list(before.view.neighbor_weights)))
+        """Continue with `self.arms`; arm k of the previous ones is at `places[k]`."""
+        before = with_changing_arms(self.agent)
+        agent = with_changing_arms(self._fresh_agent(list(before.view.neighbor_weights)))
         agent.restore_state(agent.rearranged(before.export_state(), before, places))
         self.agent = agent
         for name in ("own_choices", "own_counts", "own_sums"):
@@ -423,13 +433,10 @@ class Replica:
         self.rounds += 1
         if self.spoken:
             self.spoken, self._spoken_state, self._observed_since = False, None, []
-            self._add_share(self._shares)
+            self._shares |= self._present_share()
             self._shares.pop(self.rounds - 2 * KEPT_ROUNDS, None)
 
-    # Snapshots
-
     def _relink(self, neighbors: list[int]) -> None:
-        """Continue with other neighbours, if they are."""
         self.neighbors = neighbors
         old = list(self.agent.view.neighbor_weights)
         if set(old) != set(neighbors):
@@ -440,8 +447,10 @@ class Replica:
             fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
             self.agent = fresh
 
+    # Snapshots
+
     def export(self) -> dict[str, Any]:
-        """Return all that is remembered, for a snapshot."""
+        """Return the whole state, for a snapshot."""
         declared = self.declared
         return {
             "incarnation": self.incarnation,
@@ -485,15 +494,15 @@ class Replica:
         }
         self.proofs, self.certificates = state["proofs"], state["certificates"]
         self._spoken_state = state["before"]
-        self._observed_since = [tuple(told) for told in state["since"]]
+        self._observed_since = [tuple(pull) for pull in state["since"]]
 
 
 OWN_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What code that does not check its arguments raises."""
+"""What custom code that does not check its arguments raises."""
 
 
 def tell(agent: FleetAgent, arm: int, seen: float, context: bytes = b"") -> None:
-    """Tell an agent the reward of a pull, with the features of the request where there are any."""
+    """Have an agent observe a reward, with the features of the request if there are any."""
     if context:
         cast("ContextFleetAgent", agent).observe(arm, seen, np.frombuffer(context))
     else:
@@ -501,7 +510,7 @@ def tell(agent: FleetAgent, arm: int, seen: float, context: bytes = b"") -> None
 
 
 def receive(agent: FleetAgent, messages: Mapping[int, Vector], tick: int) -> None:
-    """Hand messages to an agent; one of somebody's own may trip over what a neighbour sends."""
+    """Have an agent receive messages; InputError covers failures of custom agents as well."""
     if agent.view.told_time:
         cast("TimedAgent", agent).pass_time(tick)
     try:
@@ -518,16 +527,12 @@ def receive_as_spoken(
     messages: Mapping[int, Vector],
     since: Iterable[tuple[Any, ...]],
 ) -> None:
-    """End the round from the state in which the agent spoke, then observe what came since.
-
-    Neighbours mix the values they were sent. Mixing newer rewards into the same round here would
-    count them twice.
-    """
+    """End the round from the state in which the agent spoke, then observe what came since."""
     present, open_pulls = agent.export_state(), agent.open_pulls
     open_features = getattr(agent, "open_features", None)
     agent.restore_state(spoken_state)
     try:
-        receive(agent, messages, 0)  # a synchronous policy is not told the time
+        receive(agent, messages, 0)  # synchronous policies do not forget by time
     except InputError:
         agent.restore_state(present)
         raise
@@ -536,3 +541,153 @@ def receive_as_spoken(
     agent.open_pulls = open_pulls
     if open_features is not None:
         cast("ContextFleetAgent", agent).open_features = open_features
+
+
+def with_changing_arms(agent: FleetAgent) -> CooperativeAgent:
+    """Narrow the agent of a bandit whose arms may change, which is always made of parts."""
+    if not isinstance(agent, CooperativeAgent):
+        raise TypeError(
+            f"the arms of {type(agent).__name__} cannot change; it is not made of parts"
+        )
+    return agent
+
+
+# All bandits of an agent
+
+MakeReplica = Callable[[BanditJournal, Declared, int], Replica]
+"""Makes the replica of a bandit from its journal, its declaration, and a nonce for its tickets."""
+
+
+class Declaration(NamedTuple):
+    """The declaration of one bandit: its number, content, and the ids of purged arms."""
+
+    number: int
+    declared: Declared
+    purged: Collection[int] = ()
+
+
+class Bandits:
+    """The replicas of one agent, by number.
+
+    Their events share one journal, by the bandit's number, and one snapshot. The journal itself
+    says what its bandits are (`Declared`), so that those no longer declared are kept and resume
+    where they were once they are declared again.
+
+    Parameters
+    ----------
+    journal : Journal
+        The events so far.
+    make : callable
+        Makes a replica.
+    words : callable
+        Returns 64 random bits.
+
+    Attributes
+    ----------
+    active : dict of int to set of int
+        Ids of the arms declared last, by the number of the bandit; empty for a retired bandit.
+        Replicas also know arms that have been left out since.
+    """
+
+    def __init__(self, journal: Journal, make: MakeReplica, words: Callable[[], int]) -> None:
+        self.journal, self._make, self._words = journal, make, words
+        kept: dict[int, Any] = journal.snapshot.get("bandits", {})
+        self.active: dict[int, set[int]] = {}
+        self.replicas: dict[int, Replica] = {}
+        for number in sorted(kept.keys() | journal.events.keys()):
+            state, events = kept.get(number), journal.events.get(number, [])
+            log = BanditJournal(journal, number, state or {}, events)
+            self.replicas[number] = make(log, _first_declared(log), words())
+            self.active[number] = _active(log)
+        self.incarnation = max((each.incarnation for each in self.replicas.values()), default=0)
+        for replica in self.replicas.values():
+            replica.incarnation = self.incarnation
+
+    @property
+    def rounds(self) -> int:
+        """Rounds completed by the bandit that has completed most."""
+        return max((each.rounds for each in self.replicas.values()), default=0)
+
+    @property
+    def open_tickets(self) -> int:
+        return sum(each.open_tickets for each in self.replicas.values())
+
+    @property
+    def rewards(self) -> int:
+        """Number of rewards submitted to this agent."""
+        return sum(each.rewards for each in self.replicas.values())
+
+    def declare(self, declarations: Iterable[Declaration], *, write: bool = True) -> None:
+        """Apply declarations of bandits; those that change nothing are not written.
+
+        Raises
+        ------
+        DiskError
+            The journal cannot be written, and no declaration was applied.
+        """
+        for number, declared, purged in declarations:
+            replica = self.replicas.get(number)
+            if replica is None:
+                # The nonce of a new bandit's tickets is in the event itself: a crash may follow
+                # before the first snapshot.
+                declared = structs.replace(declared, nonce=self._words() or 1)
+            is_news = replica is None or self._is_news(declared, number, replica)
+            if write:
+                if is_news:
+                    self.journal.append(declared, number)
+                if fresh := set(purged) - (set() if replica is None else replica.purged):
+                    self.journal.append(Purged(sorted(fresh)), number)
+            if replica is None:
+                log = BanditJournal(self.journal, number, {}, [declared])
+                replica = self.replicas[number] = self._make(log, declared, declared.nonce)
+                replica.incarnation = max(replica.incarnation, self.incarnation)
+            elif is_news:
+                replica.declare(declared, write=False)
+            self.active[number] = set(declared.arms)
+            replica.purge(purged, write=False)
+
+    def _is_news(self, declared: Declared, number: int, replica: Replica) -> bool:
+        known = replica.declared
+        return (
+            self.active[number] != declared.arms.keys()
+            or (known.name, known.shared) != (declared.name, declared.shared)
+            or any(replica.arms.get(arm) != name for arm, name in declared.arms.items() if name)
+            or not declared.arms.keys() <= replica.arms.keys()
+        )
+
+    def expire(self, now: float) -> int:
+        """Close tickets past their lifetime; return how many."""
+        return sum(replica.expire(now) for replica in self.replicas.values())
+
+    def compact(self) -> None:
+        """Replace all events by a snapshot, beside the event loop if there is a rewriter."""
+        self.journal.rewrite(self.export)
+
+    def export(self) -> dict[str, Any]:
+        """Return the whole state, for a snapshot."""
+        states = {
+            number: each.export() | {"active": sorted(self.active[number])}
+            for number, each in self.replicas.items()
+        }
+        return {"bandits": states}
+
+
+def _first_declared(log: BanditJournal) -> Declared:
+    """Return the declaration that a replica begins with; later ones are among its events."""
+    if log.snapshot:
+        return Declared(**log.snapshot["declared"])
+    if not isinstance(log.events[0], Declared):
+        raise InputError(
+            f"the journal has events of bandit {log.number} but no declaration of it; restore the "
+            "folder from a backup, or move it away to start without memory"
+        )
+    return log.events[0]
+
+
+def _active(log: BanditJournal) -> set[int]:
+    """Return the arms that were declared last."""
+    for event in reversed(log.events):
+        # Declarations with an unnamed arm are not the operator's: a neighbour knows that arm.
+        if isinstance(event, Declared) and all(event.arms.values()):
+            return set(event.arms)
+    return set(log.snapshot["active"]) if log.snapshot else set()

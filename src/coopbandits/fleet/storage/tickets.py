@@ -1,12 +1,12 @@
 """Tickets: each stands for one choice whose reward is still to come.
 
 They are numbered in order and have equal lifetimes, so they expire in order too. The number of open
-tickets is bounded, and so is the number of rewards remembered to recognise a repeated one. Only an
-open ticket counts a reward, so none is counted twice.
+tickets is bounded, and so is the number of rewards remembered to recognise duplicates. Only an open
+ticket counts a reward, so none is counted twice.
 
-An application sees a ticket as `NONCE-NUMBER`. Every start of an agent draws a new nonce. Numbers
-that were lost with a memory are given again, but never under the same nonce: a ticket of the lost
-ones is recognised, and its reward never counts for another choice.
+An application sees a ticket as `NONCE-NUMBER`. Every start of an agent draws a new nonce. An agent
+that lost its journal, or goes back to a backup, issues the same numbers again, but never under the
+same nonce: so the reward of a lost ticket never counts for another choice.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ class Settled(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A start of the agent: the first number that it may hand out, and its nonce."""
+    """A start of the agent: the first number that it may issue, and its nonce."""
 
     first: int
     nonce: int
 
 
 STARTS = 1000
-"""So many starts are remembered, and all those with open tickets."""
+"""Number of starts remembered; those with open tickets always are."""
 
 
 class Tickets:
-    """The tickets of one agent.
+    """The tickets of one bandit.
 
     Parameters
     ----------
     limit : int
-        How many may be open, and how many rewards are remembered.
+        Maximum number of open tickets, and of remembered rewards.
     lifetime : float
         Seconds until a ticket expires.
     nonce : int
-        That of the first start.
+        The nonce of the first start.
     """
 
     def __init__(self, limit: int, lifetime: float, nonce: int) -> None:
@@ -68,14 +68,14 @@ class Tickets:
         self.next_number = 1
         self.starts = [Start(1, nonce)]
         self.open: dict[int, OpenTicket] = {}
-        self.contexts: dict[int, bytes] = {}  # of the open ones, where there are any
+        self.contexts: dict[int, bytes] = {}  # of open tickets, for policies with features
         self.settled: dict[int, Settled] = {}
-        self._order: deque[int] = deque()  # of the settled; a dict finds its first in linear time
+        self._order: deque[int] = deque()  # of `settled`: a dict finds its first key in linear time
 
     def begin(self, nonce: int) -> None:
-        """Hand out tickets under another nonce from now on."""
+        """Issue tickets under another nonce."""
         if self.starts[-1].first == self.next_number:
-            del self.starts[-1]  # that start has handed out none
+            del self.starts[-1]  # that start has issued none
         self.starts.append(Start(self.next_number, nonce))
         if len(self.starts) > STARTS:
             kept = min((*self.open, *self.settled), default=self.next_number)
@@ -84,14 +84,14 @@ class Tickets:
                 del self.starts[0], ends[0]
 
     def name(self, number: int) -> str:
-        """Return a ticket as the application sees it, unique among all agents and starts."""
+        """Return a ticket's name, unique among all agents and starts."""
         start = self.starts[-1]
         if number < start.first:
             start = self.starts[bisect_right(self.starts, (number, math.inf)) - 1]
         return f"{start.nonce:016x}-{number}"
 
     def number(self, name: str) -> int:
-        """Return the number of a ticket; refuse those of other agents and of lost memories."""
+        """Return the number of a ticket; reject those of other agents and of lost journals."""
         head, _, tail = name.partition("-")
         if len(tail) < 16 and tail.isdigit() and tail.isascii():
             number = int(tail)
@@ -99,26 +99,26 @@ class Tickets:
                 return number
             if any(head == f"{start.nonce:016x}" for start in self.starts):
                 raise UnknownTicketError(
-                    "this agent has handed out no such ticket, or has lost the memory of it since; "
-                    "its reward is not counted: choose again"
+                    "this agent has issued no such ticket, or has lost the memory of it; its "
+                    "reward is not counted: choose again"
                 )
         raise UnknownTicketError(
-            f"{name[:50]!r} is no ticket of this agent, or of a memory that it has lost since; "
-            "hand in what choose returned"
+            f"{name[:50]!r} is no ticket of this agent, or of a memory that it has lost; submit "
+            "the ticket that choose returned"
         )
 
     def check_room(self, now: float) -> None:
-        """Refuse another ticket once the limit is reached."""
+        """Raise TooManyTicketsError if the limit is reached."""
         if len(self.open) >= self.limit:
             wait = max(0.0, next(iter(self.open.values())).expires - now)
             raise TooManyTicketsError(
-                f"{self.limit} tickets are open, no more may be; hand in rewards, or wait "
+                f"{self.limit} tickets are open, which is the limit; submit rewards, or wait "
                 f"{wait:.0f} s for the oldest to expire",
                 wait,
             )
 
     def add(self, arm: int, now: float, context: bytes = b"") -> int:
-        """Open a ticket, with what the arm was chosen by, and return its number."""
+        """Open a ticket, with the features of the request, and return its number."""
         number = self.next_number
         self.next_number += 1
         self.open[number] = OpenTicket(arm, now + self.lifetime)
@@ -127,29 +127,29 @@ class Tickets:
         return number
 
     def look_up(self, number: int, reward: float) -> OpenTicket | Settled:
-        """Return the open ticket, or the settled one if this very reward was counted."""
+        """Return the open ticket, or the settled one if this reward is a duplicate."""
         if number in self.open:
             return self.open[number]
         if number in self.settled:
             known = self.settled[number]
             if known.reward != reward:
                 raise OtherRewardError(
-                    f"this ticket's reward is {known.reward!r} already and not {reward!r}; a "
-                    "ticket takes one reward"
+                    f"this ticket already has the reward {known.reward!r}, got {reward!r}; a "
+                    "ticket counts one reward"
                 )
             return known
         if 0 < number < self.next_number:
             raise ExpiredTicketError(
-                "this ticket has expired, or its reward came long ago; its reward is not counted"
+                "this ticket has expired, or its reward came long ago; this one is not counted"
             )
-        raise UnknownTicketError("this agent has handed out no such ticket; choose first")
+        raise UnknownTicketError("this agent has issued no such ticket; choose first")
 
     def close(self, number: int) -> tuple[int, bytes]:
-        """Close an open ticket; return the arm, and what it was chosen by."""
+        """Close an open ticket; return its arm and context."""
         return self.open.pop(number).arm, self.contexts.pop(number, b"")
 
     def settle(self, number: int, reward: float) -> tuple[int, bytes]:
-        """Close an open ticket with its reward; return the same."""
+        """Close an open ticket with its reward; return its arm and context."""
         arm, context = self.close(number)
         self.settled[number] = Settled(arm, reward)
         self._order.append(number)
@@ -158,7 +158,7 @@ class Tickets:
         return arm, context
 
     def move(self, places: Sequence[int]) -> None:
-        """Go by other places of arms: what was arm k is `places[k]`."""
+        """Renumber arms: arm k becomes `places[k]`."""
         self.open = {
             number: ticket._replace(arm=places[ticket.arm]) for number, ticket in self.open.items()
         }
@@ -176,7 +176,7 @@ class Tickets:
         return numbers
 
     def cap_lifetimes(self, now: float) -> None:
-        """Let none outlive a ticket made now; the clock or the lifetime may have changed."""
+        """Have no ticket outlive one opened now; the clock or the lifetime may have changed."""
         latest = now + self.lifetime
         for number, ticket in self.open.items():
             self.open[number] = ticket._replace(expires=min(ticket.expires, latest))

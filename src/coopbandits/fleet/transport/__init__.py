@@ -14,6 +14,7 @@ All methods and events run in one event loop; only `start` and `stop` wait for t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from coopbandits.fleet.address import Address
@@ -137,6 +138,26 @@ class Transport(ABC):
 
     def move(self, peer: str, address: Address) -> None:  # noqa: B027  not all dial
         """Dial a neighbour at another address from now on; a link that is up stays up."""
+
+    # With `neighbors = "auto"` alone: links to agents that no configuration names.
+
+    def arrival_of(self, peer: str) -> Arrival:
+        """Return how a link that is up came up; nothing where links are configured."""
+        del peer
+        return Arrival()
+
+    def call(
+        self, peer: str, address: Address, cause: object, failed: Callable[[str], None]
+    ) -> None:
+        """Call an agent once: `peer`, or whichever agent answers if that is empty.
+
+        Either `link_up` follows, and `arrival_of` has the cause, or `failed` with a reason.
+        """
+        raise NotImplementedError
+
+    def look_up(self, places: Iterable[Address], found: Callable[[list[Address]], None]) -> None:
+        """Look up the names of seeds, and call `found` with all addresses."""
+        raise NotImplementedError
 
     @abstractmethod
     async def stop(self) -> None:

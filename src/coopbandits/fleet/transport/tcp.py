@@ -22,7 +22,7 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.identity.tls import Credentials, reason_of
-from coopbandits.fleet.transport import ITSELF, LinkEvents, Transport
+from coopbandits.fleet.transport import ITSELF, Arrival, LinkEvents, Transport
 from coopbandits.fleet.transport.connection import Connection, PolledReader, establish
 from coopbandits.fleet.transport.sockets import (
     Listener,
@@ -284,7 +284,7 @@ class OpenTransport(TcpTransport):
     ) -> None:
         """Call an agent once: `peer`, or whichever agent answers if that is empty.
 
-        Either `link_up` follows, and `cause_of` tells the cause, or `failed` with a reason.
+        Either `link_up` follows, and `arrival_of` has the cause, or `failed` with a reason.
         """
         self._spawn(self._call_once(peer, address, cause, failed))
 
@@ -304,9 +304,10 @@ class OpenTransport(TcpTransport):
         elif not connection.up:
             failed(connection.refusal)
 
-    def cause_of(self, peer: str) -> object:
-        """Return why a neighbour was called; None if it has called itself."""
-        return self._links[peer].cause
+    def arrival_of(self, peer: str) -> Arrival:
+        """Return why a neighbour was called, and its address without port."""
+        link = self._links[peer]
+        return Arrival(link.cause, parse_address(link.address).host)
 
     def objection(self, name: str, *, dialled: bool) -> str | None:
         """Reject itself, an agent that is linked, and the lower of two that call each other."""
@@ -335,10 +336,6 @@ class OpenTransport(TcpTransport):
             return not dialled
         young = asyncio.get_running_loop().time() - link.since < self.timing.proven
         return self.node > name and young if dialled else name > self.node
-
-    def host_of(self, peer: str) -> str:
-        """Return the address, without port, of the other end of a link."""
-        return parse_address(self._links[peer].address).host
 
     def look_up(self, places: Iterable[Address], found: Callable[[list[Address]], None]) -> None:
         """Look up names, and report all addresses that were found."""

@@ -1,4 +1,4 @@
-"""Links through relays: whole they carry everything, cut they carry nothing, mended they go on."""
+"""Injected faults: seeded draws, and links that are cut."""
 
 from __future__ import annotations
 
@@ -8,8 +8,31 @@ from pathlib import Path
 import pytest
 
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.local.layout import Place
-from coopbandits.fleet.local.trouble import Cuts
+from coopbandits.fleet.local.agents import Place
+from coopbandits.fleet.local.faults import Cuts, Dice
+
+
+def test_dice_fall_by_the_seed() -> None:
+    words = [Dice(3, 0).word() for _ in range(2)]
+    assert words[0] == words[1]
+    dice = Dice(3, 0)
+    drawn = [dice.word() for _ in range(50)]
+    assert len(set(drawn)) == 50
+    assert drawn[0] != Dice(3, 1).word() != Dice(4, 1).word()
+
+
+def test_everybody_is_picked() -> None:
+    dice = Dice(0, 0)
+    assert {dice.pick("abcd") for _ in range(60)} == set("abcd")
+
+
+def test_a_split_has_two_sides() -> None:
+    dice, names = Dice(0, 2), ["a", "b", "c"]
+    sides = [dice.split(names) for _ in range(60)]
+    assert {frozenset(side) for side in sides} == {
+        frozenset(side) for side in ("a", "b", "c", "ab", "ac", "bc")
+    }
+    assert 0 < len(Dice(0, 2).split([str(n) for n in range(64)])) < 64
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -47,7 +70,7 @@ async def through_a_cut() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await reader.read(100)
-        cuts.mend()
+        cuts.restore()
         assert await reader.readexactly(9) == b"under way"
         assert await ask(relay, b"again") == b"again"
         assert cuts.count == 2

@@ -9,7 +9,7 @@ import pytest
 from coopbandits import InputError, Network
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import read_config
-from coopbandits.fleet.local.layout import BANDIT, prepared, require_empty, write_configs
+from coopbandits.fleet.local.agents import BANDIT, prepared, require_empty, write_configs
 from coopbandits.fleet.local.settings import make_settings
 
 
@@ -69,7 +69,7 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
             require_empty(path)
     settings = make_settings("path:2", "0.5,0.4")
     with (
-        pytest.raises(InputError, match="cannot make"),
+        pytest.raises(InputError, match="cannot create"),
         prepared(tmp_path / "file" / "below", settings),
     ):
         pass

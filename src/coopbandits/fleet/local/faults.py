@@ -1,8 +1,8 @@
-"""Fault injection by a seed: agents are killed and paused, parts of the network cut off.
+"""Fault injection by a seed: agents are killed and paused, and parts of the network are cut off.
 
-A relay between two agents forwards bytes, or holds them back where their link is cut. A cut link is
+A relay between two agents forwards bytes, or holds them back while their link is cut. A cut link is
 a black hole, like a broken switch: connections stay open and nothing arrives. Bytes in transit
-arrive once it is mended, if both ends still wait for them.
+arrive once the link is restored, if both ends still wait for them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import numpy as np
 
 from coopbandits.core.draws import stream_key, words
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.local.layout import HOST, Place
-from coopbandits.fleet.local.members import Members
-from coopbandits.fleet.local.players import Ending
+from coopbandits.fleet.local.agents import HOST, Members, Place
+from coopbandits.fleet.local.applications import Ending
 from coopbandits.fleet.local.settings import Settings
 
 T = TypeVar("T")
 
-TROUBLE = 16
+STREAM = 16
 """The stream of random words for faults."""
 
 DEAD_SECONDS = 0.3
@@ -35,7 +34,7 @@ class Dice:
     """A sequence of seeded draws; each kind of fault has its own."""
 
     def __init__(self, seed: int, kind: int) -> None:
-        self._key = stream_key(seed, TROUBLE, kind)
+        self._key = stream_key(seed, STREAM, kind)
         self._drawn = 0
 
     def word(self) -> int:
@@ -45,7 +44,6 @@ class Dice:
         return int(words(self._key, counter)[0])
 
     def pick(self, choices: Sequence[T]) -> T:
-        """Return one of the choices."""
         return choices[self.word() % len(choices)]
 
     def split(self, names: Sequence[str]) -> set[str]:
@@ -54,10 +52,10 @@ class Dice:
         return {name for at, name in enumerate(names) if places >> at & 1}
 
 
-def troubles(
+def fault_injectors(
     settings: Settings, members: Members, cuts: Cuts, ending: Ending
 ) -> list[Coroutine[Any, Any, None]]:
-    """Return the coroutines that inject faults; each undoes its own when the run ends."""
+    """Return coroutines that inject faults; each undoes its own when the run ends."""
     found: list[Coroutine[Any, Any, None]] = []
     if settings.kill_every is not None:
         dice = Dice(settings.seed, 0)
@@ -109,12 +107,12 @@ async def cut_some(
     while not await ending.within(calm):
         cuts.cut(dice.split(names))
         await ending.within(seconds)
-        cuts.mend()
+        cuts.restore()
         calm = seconds
 
 
 Edge = tuple[str, str]
-"""The dialling and the dialled id: of two neighbours the one with the higher id dials."""
+"""The dialling and the dialled id; of two neighbours the one with the higher id dials."""
 
 CHUNK = 1 << 16
 
@@ -134,7 +132,6 @@ class Relay:
         return Address(*self._server.sockets[0].getsockname()[:2])
 
     async def close(self) -> None:
-        """Close all connections."""
         self._server.close()
         tasks = list(self._tasks)
         for task in tasks:
@@ -208,7 +205,7 @@ class Cuts:
             if len(side.intersection(edge)) == 1:
                 relay.whole.clear()
 
-    def mend(self) -> None:
-        """Let everybody reach everybody again."""
+    def restore(self) -> None:
+        """Restore all links."""
         for relay in self.relays.values():
             relay.whole.set()

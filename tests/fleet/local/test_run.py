@@ -1,8 +1,9 @@
-"""Fleets of real processes, real TLS and real HTTP: they learn, and no reward is ever lost."""
+"""Whole runs of a local fleet: outcome, progress and summary."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import re
@@ -17,17 +18,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from coopbandits import InputError
+from coopbandits.fleet.address import Address
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local import members
-from coopbandits.fleet.local.audit import Verdict
-from coopbandits.fleet.local.layout import BANDIT
-from coopbandits.fleet.local.members import FleetError
-from coopbandits.fleet.local.players import Ending
-from coopbandits.fleet.local.playing import perform, play, settle
+from coopbandits.fleet.local import agents
+from coopbandits.fleet.local.agents import BANDIT, FleetError, Members, Place, names
+from coopbandits.fleet.local.applications import Ending, Player, Reward, Tape, Verdict
+from coopbandits.fleet.local.faults import Cuts
+from coopbandits.fleet.local.run import (
+    LINE_SECONDS,
+    LocalFleet,
+    Screen,
+    opened,
+    perform,
+    play,
+    settle,
+    summary_data,
+    summary_text,
+)
 from coopbandits.fleet.local.settings import Settings, make_settings
-from coopbandits.fleet.local.stage import Stage, opened
 
 from .processes import agents_in
 
@@ -54,7 +65,7 @@ def require_counted_once(found: Verdict, folder: Path) -> None:
     assert found.holds
 
 
-async def kill_some(stage: Stage, ending: Ending, most: int) -> None:
+async def kill_some(stage: LocalFleet, ending: Ending, most: int) -> None:
     """Kill agents in turn while all applications go on, and start them again."""
     try:
         for member in stage.members.all[:most]:
@@ -235,7 +246,7 @@ def test_an_agent_that_does_not_start_is_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = [sys.executable, "-S", "-c", "print('no room'); raise SystemExit(3)"]
-    monkeypatch.setattr(members, "COMMAND", program)
+    monkeypatch.setattr(agents, "COMMAND", program)
     settings = make_settings("path:2", "0.6,0.5", seconds=1.0)
     sentence = r"a0[01] .* 3\b.*no room"
     with pytest.raises(FleetError, match=sentence):
@@ -263,3 +274,81 @@ def test_an_agent_that_ends_by_itself_ends_the_play(tmp_path: Path) -> None:
     with pytest.raises(FleetError, match=r"a01 .* 0\b"):
         asyncio.run(lose_one(make_settings("path:2", "0.6,0.5")))
     assert agents_in(tmp_path) == []
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> LocalFleet:
+    """Return a stage on which nothing runs, as if two of three agents had been played."""
+    settings = make_settings("path:3", "0.6,0.5", kill_every=1.0, pause=1.0, partition=1.0)
+    places = [Place(name, tmp_path, Address("127.0.0.1", 0), "unix:none") for name in names(3)]
+    players = [Player(place, Tape(settings.problem, 0, 0), 1.0) for place in places]
+    for player, arm in [(0, 0), (0, 0), (0, 1), (1, 1)]:
+        players[player].record(Reward("1", arm, 0.5, arm == 1))
+    members = Members(places)
+    members.all[0].state, members.all[1].state = "up", "paused"
+    members.all[1].pauses, members.all[0].kills = 1, 12
+    members.all[0].readiness = [0.5, 0.75, 1.25]
+    health = {"round": 1234, "links": {"a01": "up", "a02": "down: gone"}, "open_tickets": 7}
+    return LocalFleet(settings, members, players, Cuts([]), {"a00": health})
+
+
+def shown(stage: LocalFleet, *, terminal: bool) -> str:
+    """Return what a screen writes when it is looked at once."""
+    console = Console(width=80, height=24, force_terminal=terminal, file=io.StringIO())
+    with Screen(console, stage) as screen:
+        screen.show()
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_table_on_a_terminal(stage: LocalFleet) -> None:
+    stage.began -= 3.0
+    text = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", shown(stage, terminal=True))
+    lines = [line for line in re.split(r"[\r\n]+", text) if line]
+    line = "regret 0.2 · best arm 50% · kills 12 · pauses 1 · partitions 0 · 17 s left"
+    assert lines[0] == line
+    rows = [line.split() for line in lines[1:5]]
+    assert rows[0] == [
+        "agent",
+        "state",
+        "round",
+        "links",
+        "pulls",
+        "best",
+        "arm",
+        "open",
+        "tickets",
+    ]
+    assert rows[1] == ["a00", "up", "1,234", "1/2", "3", "67%", "7"]
+    assert rows[2] == ["a01", "paused", "–", "–", "1", "0%", "–"]
+    assert rows[3] == ["a02", "dead", "–", "–", "0", "0%", "–"]
+
+
+def test_lines_without_a_terminal(stage: LocalFleet) -> None:
+    assert shown(stage, terminal=False) == ""
+    stage.began -= LINE_SECONDS
+    (line,) = shown(stage, terminal=False).splitlines()
+    assert "1 of 3 up · round 1,234 · pulls 4 · regret 0.2 · best arm 50% · kills 12" in line
+    stage.began -= 60.0
+    (line,) = shown(stage, terminal=False).splitlines()
+    assert line.endswith("waiting until all agents know all")
+
+
+def test_summary(stage: LocalFleet) -> None:
+    account = np.array([1.0, 1.0, 2.0, 2.0])
+    verdict = Verdict(account, account, {"a00": account}, account, "", 2, 3)
+    text = summary_text(stage, verdict, 20.0)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert text.startswith("path:3, flood-ts, 20.0 s, seed 0\n")
+    for line in (
+        "holds: 4 rewards acknowledged, each counted exactly once",
+        "best arm found by  2 of 3 agents",
+        "regret             0.2; 50% of 4 pulls were best",
+        "trouble            kills 12, pauses 1, partitions 0",
+        "answers lost       2",
+        "longest restart    1.25 s until ready",
+    ):
+        assert line in text
+    plain = summary_data(stage, verdict, 20.0)
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["agents"]["a00"]["kills"] == 12

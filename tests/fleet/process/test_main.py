@@ -1,21 +1,24 @@
-"""What a service manager is told: on a socket as systemd's, by a real agent."""
+"""The process of an agent: what the service manager is notified of, and its log."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import re
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from coopbandits.fleet.process.notify import ServiceManager
+from coopbandits.fleet.process.main import JsonLines, ServiceManager
 
 from .agents import PATIENCE, lonely
 
@@ -63,7 +66,7 @@ def test_an_event_loop_that_hangs_gives_no_sign_of_life(manager: socket.socket) 
     told = ServiceManager({"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "20000"})
 
     async def scenario() -> None:
-        telling = asyncio.create_task(told.keep_telling())
+        telling = asyncio.create_task(told.keep_alive())
         await asyncio.sleep(0.1)
         assert manager.recv(100) == b"WATCHDOG=1"
         manager.setblocking(False)
@@ -83,12 +86,12 @@ def test_an_abstract_socket_and_nobody_who_listens(caplog: pytest.LogCaptureFixt
     told = ServiceManager({"NOTIFY_SOCKET": f"@{name}"})
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind(f"\0{name}")
-        told.tell("READY=1")
+        told.notify("READY=1")
         assert sock.recv(100) == b"READY=1"
-    told.tell("STOPPING=1")
+    told.notify("STOPPING=1")
     assert "STOPPING=1" in caplog.text
     caplog.clear()
-    ServiceManager({}).tell("READY=1")
+    ServiceManager({}).notify("READY=1")
     assert caplog.text == ""
 
 
@@ -101,3 +104,36 @@ def test_an_abstract_socket_and_nobody_who_listens(caplog: pytest.LogCaptureFixt
 def test_the_watchdog_of_another_process_is_not_ours(more: dict[str, str], interval: float) -> None:
     assert ServiceManager({"NOTIFY_SOCKET": "/run/notify"} | more).interval == interval
     assert ServiceManager(more).interval == 0.0  # nobody would hear it
+
+
+ROOT = Path(__file__).parents[3]
+PAGE, FLEET = ROOT / "docs" / "fleet" / "operate.md", ROOT / "src" / "coopbandits" / "fleet"
+
+
+def test_a_line_is_an_object_with_the_traceback_inside() -> None:
+    try:
+        raise ValueError("no ü here")
+    except ValueError:
+        told = logging.makeLogRecord(
+            {"name": "a.b", "levelname": "ERROR", "msg": "failed: %s\n", "args": ("λ",),
+             "exc_info": sys.exc_info()}
+        )  # fmt: skip
+    line = JsonLines("shop-1").format(told)
+    assert "\n" not in line
+    found = json.loads(line)
+    assert datetime.fromisoformat(found.pop("time")).utcoffset() is not None
+    assert found.pop("traceback").endswith("ValueError: no ü here")
+    assert found == {"level": "error", "agent": "shop-1", "logger": "a.b", "message": "failed: λ\n"}
+
+
+def test_messages_on_the_page_are_logged_at_its_levels() -> None:
+    table = PAGE.read_text().partition("| level | what")[2].partition("\n\n")[0]
+    listed = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", table, re.M)
+    source = "".join(path.read_text() for path in sorted(FLEET.rglob("*.py")))
+    assert [level for level, _ in listed] == ["debug", "info", "warning", "error", "critical"]
+    for level, examples in listed:
+        for example in re.findall(r"`([^`]+)`", examples):
+            begins = re.escape(example.partition("…")[0])
+            call = rf'(?:log|logger|_\w*log|_refusals|_cuts|_failures)\.(\w+)\([^"]*f?"{begins}'
+            found = set(re.findall(call, source))
+            assert level in found or (level == "error" and "exception" in found), example

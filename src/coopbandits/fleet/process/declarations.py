@@ -1,0 +1,259 @@
+"""Changes of an agent's bandits: what its file or the cluster's document declares, in force.
+
+Bandits are declared in the agent's own file, unless the cluster's document declares some; then
+those count for every agent, and the file may differ in tokens alone. Every change is checked
+against what was learned before anything is written, and applied completely or not at all.
+
+A bandit that is no longer declared is *retired*: it makes no more choices, its late rewards still
+count, and it stays in the journal. Arms that are left out are treated the same way; only a *purge*
+forgets an arm, and cannot be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.bandits import MAX_ARMS, Arm, BanditConfig, from_journal
+from coopbandits.fleet.config.consistency import declaration_problems
+from coopbandits.fleet.document.content import Document, declared_by, declared_problems
+from coopbandits.fleet.document.store import DocumentStore, DocumentSubscriber
+from coopbandits.fleet.protocol.arms import MOST_UNNAMED
+from coopbandits.fleet.service import UnavailableError
+from coopbandits.fleet.service.agent import ServedAgent
+from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.fleet.storage.journal import Journal
+from coopbandits.fleet.storage.records import Declared
+from coopbandits.fleet.storage.replica import Bandits, Declaration
+
+Declarations = Mapping[str, BanditConfig]
+
+LARGE = 1 << 26
+"""Bytes reserved at most for messages about arms that are unknown here."""
+
+SPARE_BYTES = 1 << 16
+"""Bytes of a message besides its values."""
+
+
+# What is declared
+
+
+def adopted_document(config: NodeConfig, journal: Journal) -> Document | None:
+    """Return the cluster's document in a journal."""
+    return DocumentStore(config.cluster.name, config.document.operators, journal).document
+
+
+def in_force(config: NodeConfig, document: Document | None) -> Declarations:
+    """Return the bandits of the document, or of the agent's file if it declares none."""
+    return declared_by(document, config) if document else config.bandits
+
+
+def all_bandits(config: NodeConfig, bandits: Bandits, declared: Declarations) -> list[BanditConfig]:
+    """Return the declared bandits, and those that the journal knows besides, as retired."""
+    numbers = {bandit.number for bandit in declared.values()}
+    retired = [
+        from_journal(config.cluster, replica.declared.name, number, replica.declared.shared)
+        for number, replica in bandits.replicas.items()
+        if number not in numbers
+    ]
+    return [*declared.values(), *retired]
+
+
+def room_for(declared: Iterable[BanditConfig], bandits: Bandits) -> int:
+    """Return the size of the largest message that a receiver must accept, in bytes.
+
+    A neighbour may learn of new arms before this agent does. Its messages about them are not
+    believed until then, but they must not end the link.
+    """
+    needed = [0]
+    for bandit in declared:
+        known = len(bandits.replicas[bandit.number].arms) + MOST_UNNAMED
+        plain = BanditConfig("", 0, bandit.cluster, policy=bandit.policy, features=bandit.features)
+        room = _message_bytes(plain, known)
+        if bandit.can_widen:
+            # A column beside a proof, with its arm's id, takes up to twice as much as in an entry.
+            room = max(room, min(LARGE, 2 * _message_bytes(plain, MAX_ARMS)))
+        needed.append(room)
+    return SPARE_BYTES + max(needed)
+
+
+_message_bytes = lru_cache(maxsize=1000)(
+    BanditConfig.max_message_bytes
+)  # many bandits, few policies
+
+
+# What cannot be
+
+
+def document_problems(document: Document | None, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for every bandit whose file and document contradict each other.
+
+    Without a document there is nothing to check: the file alone was checked when it was read.
+    """
+    if document is not None:
+        for text in declaration_problems(declared):
+            yield f"with version {document.version} of the cluster's document, {text}"
+
+
+def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for every declaration that contradicts what was learned."""
+    numbers = {bandit.number for bandit in declared.values()}
+    for bandit in declared.values():
+        where = bandit.where
+        for number, replica in bandits.replicas.items():
+            known = replica.declared
+            if number != bandit.number:
+                if known.name == bandit.name and number not in numbers:
+                    yield (
+                        f"{where} has the number {bandit.number}, but its state has number "
+                        f"{number}; set number = {number}, or give it another name"
+                    )
+                continue
+            for arm in bandit.arms:
+                if arm.number in replica.purged:
+                    yield (
+                        f"{where} arm {arm.name} has the id {arm.id!r}, which was purged "
+                        "and cannot come back; give it another id: "
+                        f'{{ name = "{arm.name}", id = "{arm.id}-2" }}'
+                    )
+            if not bandit.can_widen and [arm.number for arm in bandit.arms] != list(replica.arms):
+                yield (
+                    f"{where} has the arms {[arm.name for arm in bandit.arms]}, but its state has "
+                    f"{list(replica.arms.values())}; with policy {bandit.policy} arms cannot "
+                    "change: leave them, choose a policy on flooded-totals, tree-sums or "
+                    "ledger-sums, or give the bandit another name"
+                )
+            for key in sorted(known.shared.keys() | bandit.shared.keys()):
+                before, now = known.shared.get(key), bandit.shared.get(key)
+                if before != now:
+                    yield (
+                        f"{where} {key} is {now!r}, but its state was learned with {before!r}; "
+                        "restore that value, or give the bandit another name"
+                    )
+
+
+def purge_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for every arm that would be purged while it is still chosen.
+
+    A purge cannot be undone, so an operator has to remove an arm with one change and purge it with
+    a later one. Documents that come from neighbours are exempt: an agent that was away may receive
+    both changes at once.
+    """
+    for bandit in declared.values():
+        active = bandits.active.get(bandit.number, ())
+        for gone in bandit.purged:
+            if Arm(gone, gone).number in active:
+                yield (
+                    f"{bandit.where} purges {gone!r}, which is still one of its arms; a purge "
+                    "cannot be undone: apply a change without the arm first, and purge it with a "
+                    "later one"
+                )
+
+
+# Changes
+
+
+def declare(bandits: Bandits, declared: Iterable[BanditConfig], *, write: bool) -> None:
+    """Apply declarations to replicas and, with `write`, append what is new to the journal."""
+    declarations = [
+        Declaration(
+            bandit.number,
+            Declared(bandit.name, bandit.shared, {arm.number: arm.name for arm in bandit.arms}),
+            bandit.purged_numbers,
+        )
+        for bandit in declared
+    ]
+    bandits.declare(declarations, write=write)
+    for number in bandits.replicas.keys() - {each.number for each in declarations}:
+        bandits.active[number] = set()
+
+
+def take(service: ServedAgent, declared: Declarations) -> None:
+    """Change the bandits of a running agent; those that are no longer declared are retired.
+
+    Raises
+    ------
+    InputError
+        One sentence per problem, one per line; nothing has changed.
+    UnavailableError
+        The journal cannot be written; the call can be repeated.
+    """
+    config, node = service.config, service.node
+    problems = [*declaration_problems(declared), *journal_problems(node.bandits, declared)]
+    if problems:
+        raise InputError("\n".join(problems))
+    try:
+        declare(node.bandits, declared.values(), write=True)
+        found = all_bandits(config, node.bandits, declared)
+        service.declare(found)
+        node.make_room(room_for(found, node.bandits))
+        node.sessions.take(found)
+    except DiskError as error:  # before the first of them has changed, or when it relinks
+        raise UnavailableError(f"{error}; repeat the change once the disk is well") from error
+
+
+def take_file(service: ServedAgent, declared: Declarations) -> None:
+    """Change the bandits of a running agent to those of its changed file.
+
+    If the document declares bandits, the file's may differ in their tokens alone, which are each
+    node's own. Otherwise they are in force.
+
+    Raises
+    ------
+    InputError
+        One sentence per problem, one per line; nothing has changed.
+    UnavailableError
+        The journal cannot be written; the call can be repeated.
+    """
+    document = service.node.settings.documents.document
+    before, after = service.config, replace(service.config, bandits=declared)
+    if document is None or not document.bandits:
+        found = in_force(after, document)
+        problems = [
+            *document_problems(document, found),
+            *purge_problems(service.node.bandits, found),
+        ]
+        if problems:
+            raise InputError("\n".join(problems))
+        take(service, found)
+    elif _without_tokens(before) != _without_tokens(after):
+        raise InputError(
+            f"sections [bandits.NAME] changed, but version {document.version} of the cluster's "
+            "document declares the bandits; change the document instead, and undo this"
+        )
+    service.config = after
+
+
+def _without_tokens(config: NodeConfig) -> dict[str, BanditConfig]:
+    return {name: replace(each, token_file=None) for name, each in config.bandits.items()}
+
+
+class DocumentBandits(DocumentSubscriber):
+    """Changes an agent's bandits to those of a document, or of its file if there are none."""
+
+    def __init__(self, service: ServedAgent) -> None:
+        self.service = service
+
+    def problems(self, document: Document) -> Iterator[str]:
+        """Yield a sentence for every declaration that cannot be applied, the file's included."""
+        config = self.service.config
+        yield from declared_problems(document, config)
+        with suppress(InputError):  # an invalid document, already reported in full
+            yield from journal_problems(self.service.node.bandits, declared_by(document, config))
+
+    def submission_problems(self, document: Document) -> Iterator[str]:
+        """Yield a sentence for every arm that would be purged while it is still chosen."""
+        with suppress(InputError):  # reported by `problems`
+            bandits = self.service.node.bandits
+            yield from purge_problems(bandits, declared_by(document, self.service.config))
+
+    def apply(self, document: Document) -> None:
+        """Apply the document's declarations."""
+        try:
+            take(self.service, declared_by(document, self.service.config))
+        except UnavailableError as error:
+            raise DiskError(str(error)) from error
