@@ -19,7 +19,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import write_config
 from coopbandits.fleet.local.agents import ENVIRONMENT, HOST, FleetError, arm_names, reserve_port
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 ANY_PACE = 1e6
 """Pulls per second that no application makes, so that none are refused."""
 

@@ -19,7 +19,7 @@ from coopbandits.core.aggregate.forgetting import DISCOUNT, SKEW
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import Client
-from coopbandits.fleet.local.agents import Members, Place, prepared, write_configs
+from coopbandits.fleet.local.agents import BANDIT, Members, Place, prepared, write_configs
 from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.service.metrics import residual
 from coopbandits.fleet.storage.disk import MemoryDisk
@@ -265,7 +265,8 @@ def test_real_agents_forget_in_seconds(tmp_path: Path) -> None:
     with prepared(tmp_path, settings) as places:
         write_configs(places, settings, {})
         for place in places:
-            text = place.config.read_text().replace("[cluster]", '[cluster]\nhalf_life = "6s"')
+            text = place.config.read_text()
+            text = text.replace(f"[bandits.{BANDIT}]", f'[bandits.{BANDIT}]\nhalf_life = "6s"')
             place.config.write_text(text)
         asyncio.run(fading(places))
 

@@ -190,6 +190,8 @@ def test_what_is_mixed_in_stages_shifts_by_no_more_than_all_can_have_pulled(
         wanted = np.full(victim.accumulated.size, 0.999 * lie(now.rounds, victim) * most())
         whole = np.append(wanted - victim.accumulated, wanted)
         sent = victim.outgoing(victim.neighbors[0])
+        if kind == "few values":  # behind them is the stamp of the round
+            return np.append(whole[: sent.size - 1], sent[-1])
         return whole[: sent.size]
 
     world.lie = say

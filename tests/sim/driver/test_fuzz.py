@@ -178,6 +178,7 @@ def test_random_settings() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:horizon .* is below the number of arms")
 @pytest.mark.parametrize("block", range(10_000 // BLOCK))
 def test_ten_thousand_random_settings(block: int) -> None:
     assert play(block * BLOCK, (block + 1) * BLOCK) < BLOCK // 2
