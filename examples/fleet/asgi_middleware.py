@@ -12,6 +12,7 @@ import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import AsyncClient, UnreachableError
 from coopbandits.fleet.service import UnavailableError
 
@@ -36,7 +37,7 @@ class Bandit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        choice = await self.client.choose()  # the default, at once, while the agent is away
+        choice = await self.client.choose()  # the default, whatever the agent answers
         scope["bandit.arm"] = choice.arm
 
         async def watch(message: Message) -> None:
@@ -52,7 +53,7 @@ class Bandit:
     async def hand_in(self, ticket: str, reward: float) -> None:
         try:
             await self.client.observe(ticket, reward)
-        except (UnreachableError, UnavailableError) as error:
+        except (UnreachableError, UnavailableError, InputError) as error:
             logger.warning("a reward is lost: %s", error)  # the ticket expires; nothing else is
 
 

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import Client, UnreachableError
 from coopbandits.fleet.service import UnavailableError
 
@@ -31,7 +32,7 @@ class Bandit:
         self.app, self.client = app, client
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        choice = self.client.choose()  # the default, at once, while the agent is away
+        choice = self.client.choose()  # the default, whatever the agent answers
         environ["bandit.arm"] = choice.arm
 
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
@@ -48,7 +49,7 @@ class Bandit:
     def hand_in(self, ticket: str, reward: float) -> None:
         try:
             self.client.observe(ticket, reward)
-        except (UnreachableError, UnavailableError) as error:
+        except (UnreachableError, UnavailableError, InputError) as error:
             logger.warning("a reward is lost: %s", error)  # the ticket expires; nothing else is
 
 

@@ -70,7 +70,8 @@ def parse_address(text: str) -> Address:
 
 def _is_host(name: str | None, six: str | None) -> bool:
     if name is not None:
-        return name[0].isalnum() and name[-1].isalnum()
+        labels_fit = all(0 < len(label) < 64 for label in name.split("."))  # as DNS has them
+        return labels_fit and name[0].isalnum() and name[-1].isalnum()
     try:
         IPv6Address(six or "")
     except ValueError:

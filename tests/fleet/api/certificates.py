@@ -13,10 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def contexts(
+    folder: Path, left: timedelta = timedelta(hours=1)
+) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Return the contexts of a server that wants a certificate and of a client that has it."""
     path = folder / "both.pem"
-    path.write_bytes(_certificate())
+    path.write_bytes(_certificate(left))
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=path)
     server.verify_mode = ssl.CERT_REQUIRED
     client = ssl.create_default_context(cafile=path)
@@ -25,14 +27,14 @@ def contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return server, client
 
 
-def _certificate() -> bytes:
+def _certificate(left: timedelta) -> bytes:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
+        .not_valid_after(now + left)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(
             x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from coopbandits.fleet.client import AsyncClient, Client
@@ -32,6 +32,16 @@ class Driven:
             return await asyncio.gather(*calls, return_exceptions=True)
 
         return self.runner.run(call())
+
+    @property
+    def defaults(self) -> Mapping[str, int]:
+        return self.client.defaults
+
+    def bandit(self, name: str, *, default: str | None = None) -> Driven:
+        """Return one for a bandit, on the same event loop."""
+        made = object.__new__(Driven)
+        made.runner, made.client = self.runner, self.client.bandit(name, default=default)
+        return made
 
     def __enter__(self) -> Driven:
         self.runner.run(self.client.__aenter__())
@@ -85,6 +95,39 @@ def scripted(*replies: bytes) -> tuple[socket.socket, threading.Thread]:
     thread = threading.Thread(target=serve)
     thread.start()
     return listening, thread
+
+
+@contextmanager
+def answering(reply: Callable[[bytes], bytes | None]) -> Iterator[str]:
+    """Answer every request with bytes made of it, then hang up; with None, never answer."""
+    over = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):  # a client may read a part of it only
+            found = reply(connection.recv(65536))
+            if found is None:
+                over.wait()
+            else:
+                connection.sendall(found)
+
+    def accept() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=[connection], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=accept)
+        thread.start()
+        host, port = listening.getsockname()
+        try:
+            yield f"{host}:{port}"
+        finally:
+            over.set()
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def answer(status: str, body: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.client import UnreachableError
-from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
+from coopbandits.fleet.service import UnavailableError
 
 from ..api.running import running
 from ..api.stand_in import StandIn
@@ -69,13 +69,6 @@ def test_a_default_stands_in_for_something_that_is_no_agent(make: Make) -> None:
         thread.join()
 
 
-def test_mistakes_are_raised_all_the_same(make: Make) -> None:
-    with running(StandIn(max_open=1)) as server, make(server.address, default="blue") as client:
-        client.choose()
-        with pytest.raises(TooManyTicketsError):
-            client.choose()
-
-
 def fail(client: Any, calls: int = 3) -> None:
     for _ in range(calls):
         with pytest.raises(UnreachableError, match="no agent answered"):
@@ -106,15 +99,22 @@ def test_an_agent_that_is_back_is_noticed_by_ordinary_calls(
     address = f"unix:{tmp_path}/api.sock"
     with make(address, timeout=0.1, default="blue") as client:
         fail(client)
+        assert client.choose().is_default
         with running(StandIn(), address):
             deadline = time.monotonic() + PATIENCE
             while client.choose().is_default:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             assert not any(client.choose().is_default for _ in range(10))
-    assert [record.levelname for record in caplog.records if "client" in record.name] == [
-        "WARNING",
-        "INFO",
+    assert [
+        (record.name.removeprefix("coopbandits.fleet."), record.levelname)
+        for record in caplog.records
+        if "client" in record.name
+    ] == [
+        ("client.breaker", "WARNING"),
+        ("client", "WARNING"),
+        ("client.breaker", "INFO"),
+        ("client", "INFO"),
     ]
 
 

@@ -18,6 +18,7 @@ from msgspec import Meta
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config.values import NotNegative, read_value
 from coopbandits.fleet.service import (
+    DrainingError,
     ExpiredTicketError,
     OtherRewardError,
     TooManyTicketsError,
@@ -147,10 +148,14 @@ class DrainAnswer(msgspec.Struct):
     draining: bool
 
 
-class ErrorAnswer(msgspec.Struct):
-    """What was wrong and what to do, in one sentence; nothing was changed."""
+class ErrorAnswer(msgspec.Struct, omit_defaults=True):
+    """What was wrong and what to do, in one sentence; nothing was changed.
+
+    `reason` is "draining" where an agent is about to stop, and otherwise left out.
+    """
 
     error: str
+    reason: str = ""
 
 
 _EXAMPLES = {
@@ -274,6 +279,8 @@ def failed(
             return refused(429, str(error), (b"retry-after", b"%d" % seconds))
         case InputError():
             return refused(STATUS.get(type(error), 422), str(error))
+        case DrainingError():
+            return Answer(503, msgspec.json.encode(ErrorAnswer(str(error), "draining")))
         case UnavailableError():
             return refused(503, str(error))
         case msgspec.ValidationError() if kind is not None:

@@ -44,7 +44,7 @@ BODY_ERRORS = {
     422: "The body does not fit, or has an invalid value.",
 }
 UNAUTHORIZED = {401: "No valid token."}
-UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full."}
+UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full or it is about to stop."}
 TOO_MANY = "Too many tickets are open, or calls are faster than the cluster allows."
 FAILED = {500: "The agent failed; its log says why."}
 HEADERS: dict[int, tuple[str, dict[str, Any]]] = {
@@ -232,7 +232,7 @@ def describe(
     of_bandits = [
         operation._replace(
             path=f"/bandits/{{bandit}}{operation.path}",
-            errors={404: "There is no such bandit."} | dict(operation.errors),
+            errors={404: "There is no such bandit, or it is retired."} | dict(operation.errors),
             parameters=[NAMED_BANDIT, *operation.parameters],
         )
         for operation in OPERATIONS

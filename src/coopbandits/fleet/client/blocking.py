@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -220,17 +220,18 @@ class Client:
     connections : int
         The most connections at a time; further calls wait for their turn.
     default : str, optional
-        The option that `choose` returns when the agent is away or cannot serve; the first of
-        `allowed` if it is not among them. `is_default` of such a choice is true. Its reward may
-        be submitted as usual, and is not counted.
+        The option that `choose` returns when the agent does not choose, whatever the reason: it
+        cannot be reached, rejects the call, or its answer cannot be read. The first of `allowed` if
+        the default is not among them. `is_default` of such a choice is true. Its reward may be
+        submitted as usual, and is not counted.
     bandit : str, optional
         Which of the agent's bandits is asked; none where it has one only.
 
     Raises
     ------
     UnreachableError
-        By any call, if no agent answered in time; by `choose` only without a default. Refusals of
-        the agent are raised as the errors of `coopbandits.fleet.service`.
+        By any call, if no agent answered in time. Rejected calls raise the errors of
+        `coopbandits.fleet.service`. With a default, `choose` raises neither.
     """
 
     def __init__(
@@ -261,6 +262,11 @@ class Client:
     ) -> Choice:
         """Return an option to use now, one of `allowed` if given, for a request like this."""
         return run(self._calls.choose(allowed, context))
+
+    @property
+    def defaults(self) -> Mapping[str, int]:
+        """How often `choose` returned the default, by reason."""
+        return self._calls.defaults
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Submit the reward of a ticket."""

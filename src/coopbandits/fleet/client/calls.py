@@ -18,10 +18,12 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+
+from httptools import HttpParserError
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_place, show_place
@@ -32,7 +34,10 @@ from coopbandits.fleet.client.exchange import (
     CLUSTER,
     HEALTH,
     READY,
+    REASONS,
     Content,
+    CutOffError,
+    Reason,
     Reply,
     ReplyParser,
     Request,
@@ -45,6 +50,7 @@ from coopbandits.fleet.client.exchange import (
     head_of,
     observe_request,
     prefix_of,
+    reason_of,
     recommendation_request,
     state_request,
     unpack,
@@ -84,8 +90,8 @@ PROBE_SECONDS = 0.5
 GLANCE = 0.05
 """Seconds that the call which begins a probe waits for it: enough for an agent on this machine."""
 
-AWAY = (UnreachableError, UnavailableError)
-"""Errors instead of which `choose` returns the default."""
+LOG_SECONDS = 60.0
+"""The least time between two warnings about the same reason: calls may fail and work in turns."""
 
 
 class Breaker:
@@ -99,7 +105,7 @@ class Breaker:
         self._failures = 0
         self._next_probe = 0.0
         self._probing = threading.Lock()
-        self.reason = ""
+        self._sentence, self._reason = "", REASONS[0]
 
     @property
     def is_open(self) -> bool:
@@ -108,14 +114,19 @@ class Breaker:
 
     def succeed(self) -> None:
         if self.is_open:
-            _logger().info("the agent answers again")
+            _logger("breaker").info("the agent answers again")
         self._failures = 0
 
-    def fail(self, reason: str) -> None:
-        self.reason = reason
+    def fail(self, sentence: str, reason: Reason) -> None:
+        self._sentence, self._reason = sentence, reason
         self._failures += 1  # threads may count too few here; then it opens a call later
         if self._failures == FAILURES:
-            _logger().warning("%s; calls fail at once until it answers again", reason)
+            _logger("breaker").warning("%s; calls fail at once until it answers again", sentence)
+
+    def error(self) -> UnreachableError:
+        """Return the error of a call while it is open."""
+        sentence = f"{self._sentence}; calls fail at once until it answers again"
+        return UnreachableError(sentence, self._reason)
 
     def begin_probe(self) -> bool:
         """Return whether the caller is to make a probe, and to call `end_probe` afterwards."""
@@ -128,10 +139,36 @@ class Breaker:
         self._probing.release()
 
 
-def _logger() -> Any:
+class Defaults:
+    """How often and why `choose` returned the default, for one bandit of an agent."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = dict.fromkeys(REASONS, 0)
+        self._logged: dict[str, float] = {}  # when there was a warning about a reason
+        self._present: set[str] = set()  # reasons logged since the agent last chose
+
+    def add(self, reason: Reason) -> bool:
+        """Count a default; return whether to log it."""
+        self.counts[reason] += 1
+        now = time.monotonic()
+        if reason in self._present or now - self._logged.get(reason, -math.inf) < LOG_SECONDS:
+            return False
+        self._present.add(reason)
+        self._logged[reason] = now
+        return True
+
+    def end(self) -> bool:
+        """Begin anew once the agent has chosen; return whether to log that."""
+        if not self._present:
+            return False
+        self._present.clear()
+        return True
+
+
+def _logger(name: str = "") -> Any:
     import logging  # here, since it is rarely needed and takes a while to load
 
-    logger = logging.getLogger("coopbandits.fleet.client.breaker")
+    logger = logging.getLogger(f"coopbandits.fleet.client{name and '.'}{name}")
     if not logger.handlers:  # a program that has set up no log gets no output
         logger.addHandler(logging.NullHandler())
     return logger
@@ -262,6 +299,7 @@ class Transport(ABC, Generic[L]):
     def begin(self) -> None:
         """Begin without connections."""
         self.breaker, self.pool = Breaker(), Pool[L]()
+        self.counting = threading.Lock()  # of defaults; renewed after a fork like the rest
 
     def renew_pool(self) -> Pool[L]:
         """Return the connections so far, for the caller to close; later calls use others."""
@@ -324,6 +362,8 @@ class Calls(Generic[L]):
         if not is_number or not 0 < timeout < math.inf:
             raise InputError(f"timeout is {timeout!r}; it must be a positive number of seconds")
         self.transport, self.place, self.timeout = transport, transport.place, timeout
+        # By path and shared by all that `bandit` makes: one may be made for every request.
+        self._all_defaults: dict[str, Defaults] = {}
         self._go_by(bandit, default)
         self._head = head_of(self.place, token)
 
@@ -331,6 +371,7 @@ class Calls(Generic[L]):
         if default is not None and (not isinstance(default, str) or not default):
             raise InputError(f"default is {default!r}; name an option, or leave it out")
         self._prefix, self.default = prefix_of(bandit), default
+        self._defaults = self._all_defaults.setdefault(self._prefix, Defaults())
 
     def bandit(self, name: str, *, default: str | None = None) -> Self:
         """Return a client for one bandit of the agent, which shares the connections of this one.
@@ -347,13 +388,40 @@ class Calls(Generic[L]):
         """Return an option to use now, one of `allowed` if given, for a request like this."""
         names = None if allowed is None else require_allowed(allowed)
         known = None if context is None else require_context(context)
+        request = choose_request(self._prefix, names, known)
         try:
-            return await self._ask(choose_request(self._prefix, names, known))
-        except AWAY:
+            choice = await self._ask(request)
+        except (UnreachableError, UnavailableError, InputError) as error:
             if self.default is None:
                 raise
-        arm = self.default if names is None or self.default in names else names[0]
-        return Choice(f"{DEFAULT}{arm}", arm)
+            self._note(error)
+            arm = self.default if names is None or self.default in names else names[0]
+            return Choice(f"{DEFAULT}{arm}", arm)
+        if self._defaults.end():
+            _logger().info("the agent chooses again: address %s", self._shown())
+        return choice
+
+    @property
+    def defaults(self) -> Mapping[str, int]:
+        """How often `choose` returned the default, by reason."""
+        return dict(self._defaults.counts)
+
+    def _note(self, error: UnreachableError | UnavailableError | InputError) -> None:
+        """Count a default, and log the first for each reason."""
+        reason = reason_of(error)
+        with self.transport.counting:
+            is_first = self._defaults.add(reason)
+        if is_first:
+            _logger().warning(
+                "choose returns the default: reason %s, address %s: %s",
+                reason,
+                self._shown(),
+                error,
+                extra={"reason": reason},
+            )
+
+    def _shown(self) -> str:
+        return show_place(self.place) + self._prefix
 
     async def observe(self, ticket: str, reward: float) -> Receipt:
         """Submit the reward of a ticket."""
@@ -398,7 +466,7 @@ class Calls(Generic[L]):
         """Return None if the agent can serve, otherwise the reason."""
         try:
             await self._ask(READY)
-        except AWAY as error:
+        except (UnreachableError, UnavailableError) as error:
             return str(error)
         return None
 
@@ -421,26 +489,47 @@ class Calls(Generic[L]):
                 except RuntimeError:  # no more threads, or the interpreter is about to end
                     breaker.end_probe()
             if breaker.is_open:
-                raise UnreachableError(
-                    f"{breaker.reason}; calls fail at once until it answers again"
-                )
+                raise breaker.error()
         call, pause = Call(request.encode(self._head), self.place, self.timeout), 0.0
+        cause: Exception | None = None
         while True:
+            began = time.monotonic()
             try:
                 reply = await self._attempt(call)
                 break
             except BROKEN as error:
-                if time.monotonic() + pause >= call.deadline:
+                now = time.monotonic()
+                # A last attempt may time out since the one before it left no time.
+                is_late = isinstance(error, TimeoutError) and now - began < self.timeout / 2
+                cause = cause if is_late and cause is not None else error
+                if now + pause >= call.deadline:
                     sentence = (
                         f"no agent answered at {show_place(self.place)} within {self.timeout:g} s "
-                        f"({str(error) or 'timed out'})"
+                        f"({str(cause) or 'timed out'})"
                     )
-                    breaker.fail(f"{sentence}; is it running there")
-                    raise UnreachableError(f"{sentence}; is it running there?") from error
+                    reason = self._reason_of_break(cause)
+                    breaker.fail(f"{sentence}; is it running there", reason)
+                    raise UnreachableError(f"{sentence}; is it running there?", reason) from cause
             await transport.pause(pause)
             pause = min(max(FIRST_PAUSE, 2 * pause), LONGEST_PAUSE)
         breaker.succeed()
         return unpack(reply, request, self.place)
+
+    def _reason_of_break(self, error: Exception) -> Reason:
+        """Return why no attempt of a call got an answer, by what ended the last one."""
+        if isinstance(error, TimeoutError):
+            return "timeout"
+        if isinstance(error, CutOffError | HttpParserError):
+            return "unreadable"
+        if self.transport.tls is not None:
+            import ssl  # loaded by the caller, who made a context
+
+            # An agent that rejects a certificate may just hang up. One that was killed does too,
+            # but then the next attempt finds that nothing listens there.
+            gone = EOFError | ConnectionResetError | ConnectionAbortedError | BrokenPipeError
+            if isinstance(error, ssl.SSLError | gone):
+                return "tls"
+        return "unreachable"
 
     async def _attempt(self, call: Call) -> Reply:
         transport = self.transport

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 from urllib.parse import quote, urlencode
 
 from httptools import HttpParserError, HttpResponseParser
@@ -22,11 +22,13 @@ from coopbandits.fleet.service import (
     BanditState,
     Choice,
     Context,
+    DrainingError,
     ExpiredTicketError,
     OtherRewardError,
     Receipt,
     Recommendation,
     TooManyTicketsError,
+    UnauthorizedError,
     UnavailableError,
     UnknownBanditError,
     UnknownTicketError,
@@ -40,6 +42,8 @@ LARGEST = 1 << 22
 """Bytes of an answer that are read; what answers at the address may be something else."""
 
 ERRORS: dict[int, type[InputError]] = {
+    401: UnauthorizedError,
+    403: UnauthorizedError,
     404: UnknownTicketError,
     409: OtherRewardError,
     410: ExpiredTicketError,
@@ -49,8 +53,57 @@ T = TypeVar("T")
 Content = dict[str, Any]
 
 
+Reason = Literal[
+    "unreachable",
+    "timeout",
+    "tls",
+    "unreadable",
+    "unauthorized",
+    "unknown_bandit",
+    "rejected",
+    "too_many_tickets",
+    "draining",
+    "failed",
+]
+"""Why a client returned its default; docs/fleet/api.md says what each of them means."""
+
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+
+class CutOffError(EOFError):
+    """An answer began, and ended too early or would not end."""
+
+
 class UnreachableError(ConnectionError):
-    """No agent answered in time."""
+    """No agent answered in time.
+
+    Attributes
+    ----------
+    reason : str
+        Which of `REASONS` it is: "unreachable", "timeout", "tls" or "unreadable".
+    """
+
+    def __init__(self, sentence: str, reason: Reason = "unreachable") -> None:
+        super().__init__(sentence)
+        self.reason = reason
+
+
+def reason_of(error: UnreachableError | UnavailableError | InputError) -> Reason:
+    """Return why a call failed, by the error that it raised."""
+    match error:
+        case UnreachableError():
+            return error.reason
+        case UnauthorizedError():
+            return "unauthorized"
+        case UnknownBanditError():
+            return "unknown_bandit"
+        case TooManyTicketsError():
+            return "too_many_tickets"
+        case DrainingError():
+            return "draining"
+        case UnavailableError():
+            return "failed"
+    return "rejected"
 
 
 class Reply(NamedTuple):
@@ -141,7 +194,10 @@ def choose_request(
     body = {name: value for name, value in given.items() if value is not None}
 
     def read(content: Content) -> Choice:
-        return Choice(content["ticket"], content["arm"])
+        choice = Choice(content["ticket"], content["arm"])
+        if not (isinstance(choice.ticket, str) and isinstance(choice.arm, str)):
+            raise TypeError("ticket and arm must be strings")
+        return choice
 
     return Request("POST", f"{prefix}/choose", read, _json(body) if body else b"")
 
@@ -206,7 +262,8 @@ def unpack(reply: Reply, request: Request[T], place: Address | Path) -> T:
         # A proxy may send a date.
         raise TooManyTicketsError(sentence, float(header) if header.isdigit() else 1.0)
     if status >= 500:
-        raise UnavailableError(sentence)
+        is_draining = content.get("reason") == "draining"
+        raise (DrainingError if is_draining else UnavailableError)(sentence)
     if status == 404 and request.read is not _receipt:  # only rewards have tickets
         raise UnknownBanditError(sentence)
     raise ERRORS.get(status, InputError)(sentence)
@@ -215,7 +272,8 @@ def unpack(reply: Reply, request: Request[T], place: Address | Path) -> T:
 def _no_agent(reply: Reply, place: Address | Path, why: str) -> UnreachableError:
     return UnreachableError(
         f"what answers at {show_place(place)} is no agent: its answer, status {reply.status}, "
-        f"{why}; check the address"
+        f"{why}; check the address",
+        "unreadable",
     )
 
 
@@ -246,12 +304,14 @@ class ReplyParser:
             # Without a length, a reply lasts until the end of the connection.
             framed = {b"content-length", b"transfer-encoding"}
             if not self._begun or not self._headed or not framed.isdisjoint(self._headers):
+                if self._begun:
+                    raise CutOffError("the connection was closed in the middle of the answer")
                 raise EOFError("the connection was closed")
             self.reusable = False
             return Reply(self._parser.get_status_code(), self._headers, b"".join(self._parts))
         self._size += len(data)
         if self._size > LARGEST:
-            raise EOFError(f"the answer is larger than {LARGEST} bytes")
+            raise CutOffError(f"the answer is larger than {LARGEST} bytes")
         self._parser.feed_data(data)
         reply, self._reply = self._reply, None
         if reply is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from coopbandits.page.state import AgentState
 
 DEFAULT = "default:"
-"""The prefix of a ticket where a client chose its default because the agent was away."""
+"""The prefix of a ticket where a client returned its default instead of the agent's choice."""
 
 CONFIDENCE = 0.95
 """The default confidence of a recommendation."""
@@ -36,7 +36,7 @@ class Choice(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether it is a client's default, because the agent was away; it is not counted."""
+        """Whether it is a client's default, because the agent did not choose; not counted."""
         return self.ticket.startswith(DEFAULT)
 
 
@@ -176,8 +176,12 @@ class BanditState(NamedTuple):
     open_tickets: int
 
 
+class UnauthorizedError(InputError):
+    """The agent did not accept the token, or does not serve this caller at all."""
+
+
 class UnknownBanditError(InputError):
-    """The agent has no such bandit, or has several and none was named."""
+    """The agent has no such bandit, or has retired it, or has several and none was named."""
 
 
 class UnknownTicketError(InputError):
@@ -208,6 +212,10 @@ class TooManyTicketsError(InputError):
 
 class UnavailableError(Exception):
     """The agent cannot store anything, so it accepts nothing; one sentence says why."""
+
+
+class DrainingError(UnavailableError):
+    """The agent is about to stop: it makes no more choices, and accepts rewards."""
 
 
 Stored = Callable[[UnavailableError | None], None]

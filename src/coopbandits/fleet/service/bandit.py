@@ -35,10 +35,12 @@ from coopbandits.fleet.service import (
     BanditState,
     Choice,
     Context,
+    DrainingError,
     Receipt,
     Recommendation,
     TooManyTicketsError,
     UnavailableError,
+    UnknownBanditError,
     UnknownTicketError,
     require_allowed,
     require_reward,
@@ -186,7 +188,7 @@ class ArmSelection:
         One alone where chance gives an arm its minimum share.
         """
         if not self.names:
-            raise InputError(
+            raise UnknownBanditError(
                 f"bandit {self.bandit.name} is retired: it accepts rewards of open tickets, and "
                 "chooses no more"
             )
@@ -269,7 +271,7 @@ class ServedBandit:
         if agent.failure:
             raise UnavailableError(agent.failure)
         if agent.draining:
-            raise UnavailableError(f"{DRAINING}; ask another agent")
+            raise DrainingError(f"{DRAINING}; ask another agent")
         if self.node.bandits.journal.read_only:
             arm = replica.advise(agent.words(), places, features)
             return Choice("", list(replica.arms.values())[arm])
