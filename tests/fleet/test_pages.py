@@ -27,7 +27,14 @@ from coopbandits.fleet.address import parse_address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.api.metrics import CUTS, DURATIONS, REQUESTS, Meter, render
 from coopbandits.fleet.api.openapi import describe
-from coopbandits.fleet.client.exchange import ERRORS
+from coopbandits.fleet.client.exchange import (
+    ERRORS,
+    REASONS,
+    Reply,
+    choose_request,
+    reason_of,
+    unpack,
+)
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.identity.tls import api_context
@@ -159,6 +166,24 @@ def test_the_table_of_errors_is_that_of_api_and_clients() -> None:
     raised |= {429: service.TooManyTicketsError, **ERRORS}
     raised |= {500: service.UnavailableError, 503: service.UnavailableError}
     assert listed == [(str(status), raised[status].__name__) for status in sorted(raised)]
+
+
+def test_the_table_of_defaults_is_that_of_clients() -> None:
+    text = (DOCS / "fleet/api.md").read_text()
+    table = text[text.index("| reason | meaning |") :].split("\n\n")[0]
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|$", table, re.M))
+    assert tuple(listed) == REASONS
+    statuses = {
+        int(status): reason
+        for reason, meaning in listed.items()
+        for status in re.findall(r"\b\d{3}\b", meaning)
+    }
+    assert statuses.pop(503) == "draining"  # where the answer says so
+    assert statuses.pop(500) == "failed"
+    for status, reason in statuses.items():
+        with pytest.raises(InputError) as caught:
+            unpack(Reply(status, {}, b"{}"), choose_request("", None, None), Path("api"))
+        assert reason_of(caught.value) == reason
 
 
 def test_tests_that_are_named_exist() -> None:

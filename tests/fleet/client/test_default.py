@@ -16,6 +16,7 @@ from coopbandits.fleet.service import (
     DrainingError,
     TooManyTicketsError,
     UnauthorizedError,
+    UnavailableError,
     UnknownBanditError,
 )
 
@@ -79,7 +80,7 @@ def test_whatever_is_answered_a_default_stands_in(make: Make, refusal: str) -> N
         receipt = client.observe(choice.ticket, 1.0)
         assert receipt.is_default
         assert reasons(client) == {reason: 2}
-        with pytest.raises((UnreachableError, InputError, calls.UnavailableError)):
+        with pytest.raises((UnreachableError, InputError, UnavailableError)):
             client.observe("ticket-1", 1.0)
         assert reasons(client) == {reason: 2}, "only choices are counted"
     with answering(lambda _: reply) as address, make(address, timeout=0.3) as client:
@@ -110,7 +111,7 @@ def test_an_agent_that_hangs_is_a_timeout(make: Make) -> None:
 
 
 def test_an_agent_that_does_not_listen_is_unreachable(make: Make) -> None:
-    with make("127.0.0.1:1", timeout=0.1, default="blue") as client:
+    with make("127.0.0.1:1", timeout=1.0, connections=16, default="blue") as client:
         assert [each.arm for each in client.together("choose", 16)] == ["blue"] * 16
         assert reasons(client) == {"unreachable": 16}
 
@@ -193,6 +194,17 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     ]
     caplog.clear()
     return found
+
+
+def test_a_sentence_of_a_stranger_is_one_line_of_the_log(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = answer("500 No", b'{"error": "a\\nb %s"}' % (b"x" * 100_000))
+    with answering(lambda _: reply) as address, make(address, default="blue") as client:
+        assert client.choose().is_default
+    ((_, warning),) = logged(caplog)
+    assert "a b xxx" in warning
+    assert len(warning) < 700
 
 
 def test_the_first_of_each_reason_is_logged_and_that_the_agent_chooses_again(

@@ -163,6 +163,17 @@ def test_a_child_does_not_inherit_that_the_agent_is_away(tmp_path: Path) -> None
         ended_well(fork(lambda: pull(client, 1, 2)))
 
 
+def test_a_fork_while_a_default_is_counted_takes_no_lock_along() -> None:
+    client = Client("127.0.0.1:1", timeout=0.05, default="blue")
+
+    def work() -> None:
+        assert client.choose().is_default
+
+    with client._calls.transport.counting:
+        child = fork(work)
+    ended_well(child)
+
+
 def test_an_async_client_may_be_used_on_both_sides_of_a_fork(server: ApiServer) -> None:
     client = AsyncClient(server.address)
 

@@ -93,6 +93,9 @@ GLANCE = 0.05
 LOG_SECONDS = 60.0
 """The least time between two warnings about the same reason: calls may fail and work in turns."""
 
+LONGEST_LOGGED = 500
+"""Characters of an error that are logged."""
+
 
 class Breaker:
     """A circuit breaker: whether the agent is away, so that calls need not wait to find out.
@@ -416,7 +419,7 @@ class Calls(Generic[L]):
                 "choose returns the default: reason %s, address %s: %s",
                 reason,
                 self._shown(),
-                error,
+                " ".join(str(error).split())[:LONGEST_LOGGED],  # it may come from anything
                 extra={"reason": reason},
             )
 
