@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from coopbandits.fleet.client import UnreachableError
-from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
+from coopbandits.fleet.service import RateLimitError, UnavailableError
 
 from ..api.running import running
 from ..api.stand_in import StandIn
@@ -70,9 +70,9 @@ def test_a_default_stands_in_for_something_that_is_no_agent(make: Make) -> None:
 
 
 def test_mistakes_are_raised_all_the_same(make: Make) -> None:
-    with running(StandIn(max_open=1)) as server, make(server.address, default="blue") as client:
+    with running(StandIn(pause=30)) as server, make(server.address, default="blue") as client:
         client.choose()
-        with pytest.raises(TooManyTicketsError):
+        with pytest.raises(RateLimitError):
             client.choose()
 
 

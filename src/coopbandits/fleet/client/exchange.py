@@ -24,9 +24,9 @@ from coopbandits.fleet.service import (
     Context,
     ExpiredTicketError,
     OtherRewardError,
+    RateLimitError,
     Receipt,
     Recommendation,
-    TooManyTicketsError,
     UnavailableError,
     UnknownBanditError,
     UnknownTicketError,
@@ -204,7 +204,7 @@ def unpack(reply: Reply, request: Request[T], place: Address | Path) -> T:
     if status == 429:
         header = reply.headers.get(b"retry-after", b"1")
         # A proxy may send a date.
-        raise TooManyTicketsError(sentence, float(header) if header.isdigit() else 1.0)
+        raise RateLimitError(sentence, float(header) if header.isdigit() else 1.0)
     if status >= 500:
         raise UnavailableError(sentence)
     if status == 404 and request.read is not _receipt:  # only rewards have tickets
