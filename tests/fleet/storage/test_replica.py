@@ -135,7 +135,7 @@ def test_expired_tickets_are_no_longer_open_pulls() -> None:
 
 @pytest.mark.parametrize("policy", ["flood-ts", "gossip-ts", "dducb", "tree-ts:family=bernoulli"])
 def test_abandoned_tickets_are_no_longer_open_pulls(policy: str) -> None:
-    more = {"num_agents": 3, "lambda_bound": 0.9} if policy == "dducb" else {}
+    more: dict[str, Any] = {"num_agents": 3, "lambda_bound": 0.9} if policy == "dducb" else {}
     made = world(policy, limit=4, **more)
     replica = replica_of(made)
     arms = [replica.choose(step, None, made.now)[1] for step in range(10)]
@@ -396,7 +396,7 @@ def test_other_neighbours_after_a_restart(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["dec-ts", "dducb"])
 def test_a_synchronous_policy_keeps_its_neighbours(policy: str) -> None:
-    told = {"lambda_bound": 0.9} if policy == "dducb" else {}
+    told: dict[str, Any] = {"lambda_bound": 0.9} if policy == "dducb" else {}
     made = world(policy, num_agents=3, **told)
     for _ in range(9):
         made.step()
