@@ -110,13 +110,16 @@ def test_names_of_the_fleet(name: str) -> None:
     assert loaded & {"numpy", *HEAVY} == agent
 
 
-@pytest.mark.parametrize("statement", ["coopbandits.Client", "from coopbandits import LocalAgent"])
-def test_without_the_extra_a_sentence_says_what_to_install(statement: str) -> None:
-    code = f"import sys; sys.modules['httptools'] = None; import coopbandits; {statement}"
+@pytest.mark.parametrize(
+    ("missing", "statement"),
+    [("httptools", "coopbandits.Client"), ("msgspec", "from coopbandits import LocalAgent")],
+)
+def test_without_the_extra_a_sentence_says_what_to_install(missing: str, statement: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; import coopbandits; {statement}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "coopbandits.core.errors.InputError: httptools is not installed; install what a fleet "
+        f"coopbandits.core.errors.InputError: {missing} is not installed; install what a fleet "
         "needs with: pip install 'coopbandits[fleet]'"
     )
 

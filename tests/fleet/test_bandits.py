@@ -17,7 +17,7 @@ from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
     ExpiredTicketError,
-    TooManyTicketsError,
+    RateLimitError,
     UnavailableError,
     UnknownBanditError,
     UnknownTicketError,
@@ -464,7 +464,7 @@ def test_neighbours_believe_as_many_pulls_as_the_section_allows() -> None:
 def test_another_rate_of_pulls_holds_at_once() -> None:
     fleet = Many(nx.path_graph(2), declared=both(max_pulls_per_second=0.02))
     fleet.steps(5)
-    with pytest.raises(TooManyTicketsError, match=r"0\.02 a second"):
+    with pytest.raises(RateLimitError, match=r"0\.02 a second"):
         for _ in range(50):
             fleet.play(0, "button", 1.0)
     for agent in range(2):
@@ -476,7 +476,7 @@ def test_another_rate_of_pulls_holds_at_once() -> None:
     fleet.steps(40)
     assert fleet.learned(1) == fleet.counts
     fleet.take(0, both(max_pulls_per_second=0.02))
-    with pytest.raises(TooManyTicketsError, match=r"0\.02 a second"):
+    with pytest.raises(RateLimitError, match=r"0\.02 a second"):
         for _ in range(50):
             fleet.play(0, "button", 1.0)
 

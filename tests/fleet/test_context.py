@@ -150,12 +150,14 @@ def test_tickets_keep_their_context_through_a_restart_and_a_snapshot() -> None:
     disk = MemoryDisk()
     context: dict[str, Any] = {"hour": 6, "country": "ES"}
     service = alone(disk)
-    tickets = [service.choose(context=context) for _ in range(3)]
+    service.replica.tickets.limit = 3
+    tickets = [service.choose(context=context) for _ in range(5)][2:]  # two are abandoned
     service.replica.journal.flush()
     again = alone(disk)  # replays, and writes a snapshot
     once_more = alone(disk)  # opens that
     assert once_more.replica.tickets.contexts == again.replica.tickets.contexts
     assert len(once_more.replica.tickets.contexts) == 3
+    assert once_more.replica.agent.open_pulls.sum() == 3
     for ticket, arm in tickets[:2]:
         once_more.observe(ticket, paid(context, arm))
         assert once_more.observe(ticket, paid(context, arm)).duplicate

@@ -163,7 +163,7 @@ def test_the_table_of_errors_is_that_of_api_and_clients() -> None:
     text = (DOCS / "fleet/api.md").read_text()
     listed = re.findall(r"^\| (\d+) \| `(\w+)`", text, re.M)
     raised: dict[int, type[Exception]] = dict.fromkeys(statuses - {200}, InputError)
-    raised |= {429: service.TooManyTicketsError, **ERRORS}
+    raised |= {429: service.RateLimitError, **ERRORS}
     raised |= {500: service.UnavailableError, 503: service.UnavailableError}
     assert listed == [(str(status), raised[status].__name__) for status in sorted(raised)]
 

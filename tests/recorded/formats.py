@@ -69,6 +69,7 @@ FRAMES: dict[str, Callable[[], bytes]] = {
 EVENTS: dict[str, records.Event] = {
     "chose": records.Chose(1, 1_800_000_001.5),
     "chose in context": records.Chose(0, 1_800_000_001.5, bytes(8)),
+    "chose at the limit of open tickets": records.Chose(1, 1_800_000_001.5, abandoned=1),
     "observed": records.Observed(4, 0.75),
     "expired": records.Expired([1, 2]),
     "met": records.Met({65537: 2, 131073: 1}),

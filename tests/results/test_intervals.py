@@ -325,7 +325,7 @@ SOURCES = {
     "literature/hillel2013.py": MEANS,
     "literature/kalathil2014.py": MEANS,
     "literature/models.py": MEANS,
-    "page/seen.py": FLEET,  # which it inverts
+    "page/feed.py": FLEET,  # which it inverts
     "results/intervals.py": MEANS,
     "results/result.py": "results/test_intervals.py::test_the_band_of_a_plot_covers_at_every_round",
     "results/statistics.py": PAIRS,

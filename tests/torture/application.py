@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 RETRY = SECOND * 3 // 10
 LIFETIME = 4.0
 """Seconds until a ticket expires."""
-MOST_TICKETS = 100
+LIMITS = (20, 3, 8)
+"""Limits of open tickets, of one start after the other; bursts of choices go beyond them."""
 
 
 class ViolationError(Exception):
@@ -177,6 +178,8 @@ class Application:
             account.ticks[ticket] = tick
             if isinstance(error, UnknownTicketError | ExpiredTicketError):
                 self._refused(known, before, error)
+                if "was abandoned because" in str(error):
+                    self._abandoned(ticket, process.newest_ticket(option))
                 if new:  # it was refused the first time, so it does not count for certain
                     account.doubt.pop(ticket, None)
             return False  # or another reward than the one that counts
@@ -192,6 +195,11 @@ class Application:
         if not receipt.duplicate and known.chosen_at + LIFETIME < beaten:
             raise ViolationError(f"the reward for {ticket} was taken after the ticket had expired")
         return None
+
+    def _abandoned(self, ticket: str, newest: int) -> None:
+        newer = newest - int(ticket.rpartition("-")[2])
+        if newer < min(LIMITS):
+            raise ViolationError(f"the ticket {ticket} was abandoned for {newer} newer ones")
 
     def _refused(self, known: Answer | None, before: float | None, error: InputError) -> None:
         self.refused += 1

@@ -11,7 +11,7 @@ from coopbandits.core.aggregate.tree_sums import CERTAIN
 from coopbandits.fleet.protocol.arms import MOST_UNNAMED
 from coopbandits.fleet.protocol.node import MOST_SILENT
 from coopbandits.fleet.storage.replica import KEPT_ROUNDS
-from tests.torture.application import LIFETIME, MOST_TICKETS, Account, ViolationError
+from tests.torture.application import LIFETIME, LIMITS, Account, ViolationError
 from tests.torture.bandits import OPTIONS
 from tests.torture.open_wiring import DEGREE
 from tests.torture.recovery import EXACT, Recovery
@@ -188,13 +188,22 @@ class Checks:
         tickets = replica.tickets
         oldest = max((ticket.expires for ticket in tickets.open.values()), default=0.0)
         sizes = {
-            "open tickets": (len(tickets.open), MOST_TICKETS),
-            "rewards remembered": (len(tickets.settled), MOST_TICKETS),
+            "open tickets": (len(tickets.open), max(LIMITS)),
+            "rewards remembered": (len(tickets.settled), max(LIMITS)),
+            "abandoned tickets remembered": (len(tickets.abandoned), tickets.limit),
             "rounds of messages": (len(replica.sent), KEPT_ROUNDS),
             "arms": (len(replica.arms), len(OPTIONS) + MOST_UNNAMED),
             "seconds left for a ticket": (int(oldest - process.clock()), int(LIFETIME)),
         }
         self._require(actor, sizes)
+        waiting = Counter(ticket.arm for ticket in tickets.open.values())
+        opened = replica.agent.open_pulls.tolist()
+        if opened != [waiting[arm] for arm in range(len(opened))]:
+            raise ViolationError(
+                f"{actor.name} has {opened} open pulls by arm, but open tickets of {dict(waiting)}"
+            )
+        if replica.expired_tickets < 0:
+            raise ViolationError(f"{actor.name} has {replica.expired_tickets} expired tickets")
 
     @staticmethod
     def _require(actor: Actor, sizes: dict[str, tuple[int, int]]) -> None:

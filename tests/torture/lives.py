@@ -13,7 +13,7 @@ from coopbandits.fleet.config import BanditConfig, NodeConfig
 from tests.torture.actor import Actor
 from tests.torture.application import (
     LIFETIME,
-    MOST_TICKETS,
+    LIMITS,
     Account,
     ViolationError,
 )
@@ -142,7 +142,7 @@ class Lives:
             {name(j): NOWHERE for j in sorted(actor.neighbors)},
             durability=schedule.durability,
             ticket_lifetime=LIFETIME,
-            max_open_tickets=MOST_TICKETS,
+            max_open_tickets=LIMITS[actor.life % len(LIMITS)],
             silence=SILENCE,
             document=DOCUMENTS,
             bandits=self._declared(actor),

@@ -278,6 +278,11 @@ class Process:
         machine = getattr(replica.agent, "machine", None)
         return int(machine.state.me.clock) if isinstance(machine, FieldMachine) else 0
 
+    def newest_ticket(self, option: int | None) -> int:
+        """Return the number of the newest ticket of an option's bandit."""
+        name = MAIN if option is None else OPTIONS[option].bandit
+        return self.bandits.replicas[NUMBERS[name]].tickets.next_number - 1
+
     def author_of(self, entry: Entry) -> float:
         """Return whose entry it is."""
         return author_of(entry[1])

@@ -126,9 +126,14 @@ def _jump(stage: Stage, actor: Actor, trouble: Trouble) -> None:
 
 
 def _burst(stage: Stage, actor: Actor, trouble: Trouble) -> None:
-    """Choose many times at once, and never tell what became of it: all tickets expire together."""
-    for _ in range(20 + trouble.word % 60):
-        stage.visits.choose(actor, 0)
+    """Choose many times at once, up to beyond the limit of open tickets.
+
+    In one half of the bursts all rewards come within a second, so those of abandoned tickets come
+    late; in the other half none come in time, and all tickets left expire together.
+    """
+    for at in range(20 + trouble.word % 60):
+        in_time = 1 << 60 | (trouble.word + at * SECOND // 97) % SECOND << 10 | 1023
+        stage.visits.choose(actor, in_time if trouble.word >> 63 else 0)
 
 
 def _lose(stage: Stage, actor: Actor, trouble: Trouble) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
+from coopbandits.fleet.service import RateLimitError, UnavailableError
 from tests.torture.actor import Actor
 from tests.torture.application import LIFETIME, RETRY, Account, Reward, reward_of
 from tests.torture.schedule import SECOND
@@ -46,7 +46,7 @@ class Visits:
         except UnavailableError:
             self.stage.checks.unavailable(actor)
             return
-        except TooManyTicketsError:
+        except RateLimitError:
             return
         now = process.clock()
         self.stage.trace.note(self.stage.time, "chose", actor.index, arm)

@@ -48,6 +48,7 @@ class World:
         revoked: Path | None = None,
         durability: str = "process",
         document: DocumentConfig | None = None,
+        max_open_tickets: int = 10_000,
     ) -> None:
         if isinstance(declared, BanditConfig):
             declared = {declared.name: declared}
@@ -58,6 +59,7 @@ class World:
         self.declared = [dict(declared) for _ in graph]  # what each agent's file says
         self.certificates, self.revoked = certificates, revoked
         self.document = document or DocumentConfig()
+        self.max_open_tickets = max_open_tickets  # from the next start on
         self.disks = [MemoryDisk(durability=durability) for _ in graph]
         self.nodes: list[Node | None] = [None for _ in graph]
         self.shells: list[Shell] = [None for _ in graph]  # type: ignore[misc]  # made by `restart`
@@ -85,6 +87,7 @@ class World:
             tls=tls,
             revoked=self.revoked,
             document=self.document,
+            max_open_tickets=self.max_open_tickets,
             bandits=self.declared[agent],
         )
 

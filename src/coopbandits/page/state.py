@@ -96,7 +96,7 @@ class AgentState:
     agents_known : float
         Number of agents it has heard of.
     choices, rewards, open_tickets, expired_tickets : int
-        Counters of its application.
+        Counters of its application; abandoned tickets are neither open nor expired.
     neighbors : list of NeighborState
         Its links.
     events : list of Note

@@ -17,10 +17,10 @@ from coopbandits.fleet.service import (
     ExpiredTicketError,
     Metric,
     OtherRewardError,
+    RateLimitError,
     Receipt,
     Recommendation,
     Stored,
-    TooManyTicketsError,
     UnknownBanditError,
     UnknownTicketError,
     require_allowed,
@@ -38,10 +38,11 @@ class StandIn:
         *,
         clock: Callable[[], float] = lambda: 0.0,
         lifetime: float = 60.0,
-        max_open: int = 1000,
+        pause: float = 0.0,
     ) -> None:
         self.names, self.clock = list(arms), clock
-        self.lifetime, self.max_open = lifetime, max_open
+        self.lifetime, self.pause = lifetime, pause
+        self.chose_at = -math.inf
         self.rewards: dict[str, list[float]] = {arm: [] for arm in arms}
         self.made = self.expired = 0
         self.open: dict[str, tuple[str, float]] = {}
@@ -61,10 +62,10 @@ class StandIn:
             if name not in self.names:
                 raise unknown_name("arm", name, self.names)
         self._expire()
-        if len(self.open) >= self.max_open:
-            wait = next(iter(self.open.values()))[1] - self.clock()
-            raise TooManyTicketsError(f"{self.max_open} tickets are open; hand in rewards", wait)
-        self.made += 1
+        wait = self.chose_at + self.pause - self.clock()
+        if wait > 0.0:
+            raise RateLimitError(f"this is faster than every {self.pause} s; slow down", wait)
+        self.made, self.chose_at = self.made + 1, self.clock()
         choice = Choice(f"ticket-{self.made}", max(names, key=self._value))
         self.open[choice.ticket] = (choice.arm, self.clock() + self.lifetime)
         return choice

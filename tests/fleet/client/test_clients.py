@@ -17,7 +17,7 @@ from coopbandits.fleet.client import AsyncClient, UnreachableError
 from coopbandits.fleet.service import (
     ExpiredTicketError,
     OtherRewardError,
-    TooManyTicketsError,
+    RateLimitError,
     UnavailableError,
     UnknownTicketError,
 )
@@ -53,21 +53,22 @@ def test_looks_at_the_agent(make: Make) -> None:
 
 def test_refusals_are_raised_as_the_agent_raises_them(make: Make) -> None:
     now = [0.0]
-    agent = StandIn(max_open=1, lifetime=30, clock=lambda: now[0])
+    agent = StandIn(pause=30, clock=lambda: now[0])
     with running(agent) as server, make(server.address) as client:
         with pytest.raises(UnknownTicketError, match="'x'"):
             client.observe("x", 1)
         with pytest.raises(InputError, match="'blue'"):
             client.choose(["bleu"])
         ticket = client.choose().ticket
-        with pytest.raises(TooManyTicketsError, match="tickets are open") as caught:
+        with pytest.raises(RateLimitError, match="slow down") as caught:
             client.choose()
         assert caught.value.retry_after == 30
         client.observe(ticket, 1)
         with pytest.raises(OtherRewardError):
             client.observe(ticket, 0)
+        now[0] = 30
         ticket = client.choose().ticket
-        now[0] = 31
+        now[0] = 91
         with pytest.raises(ExpiredTicketError):
             client.observe(ticket, 1)
 

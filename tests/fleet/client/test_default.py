@@ -14,7 +14,7 @@ from coopbandits.fleet.client import UnreachableError, calls
 from coopbandits.fleet.client.exchange import REASONS
 from coopbandits.fleet.service import (
     DrainingError,
-    TooManyTicketsError,
+    RateLimitError,
     UnauthorizedError,
     UnavailableError,
     UnknownBanditError,
@@ -36,7 +36,7 @@ REFUSALS: dict[str, tuple[str, bytes]] = {
     "413": ("rejected", answer("413 Content Too Large", TOLD)),
     "421": ("rejected", answer("421 Misdirected Request", TOLD)),
     "422": ("rejected", answer("422 Unprocessable Content", TOLD)),
-    "429": ("too_many_tickets", answer("429 Too Many Requests", TOLD)),
+    "429": ("rate_limited", answer("429 Too Many Requests", TOLD)),
     "500": ("failed", answer("500 Internal Server Error", TOLD)),
     "500 without JSON": ("unreadable", answer("500 Internal Server Error", b"oops")),
     "503": ("failed", answer("503 Service Unavailable", TOLD)),
@@ -56,7 +56,7 @@ REFUSALS: dict[str, tuple[str, bytes]] = {
 CLASSES = {
     "unauthorized": UnauthorizedError,
     "unknown_bandit": UnknownBanditError,
-    "too_many_tickets": TooManyTicketsError,
+    "rate_limited": RateLimitError,
     "draining": DrainingError,
 }
 
@@ -117,13 +117,13 @@ def test_an_agent_that_does_not_listen_is_unreachable(make: Make) -> None:
 
 
 def test_what_an_agent_rejects_is_a_default(make: Make) -> None:
-    with running(StandIn(max_open=1)) as server, make(server.address, default="blue") as client:
+    with running(StandIn(pause=30)) as server, make(server.address, default="blue") as client:
         assert client.choose(["purple", "green"]).arm == "purple"  # an option it does not know
         assert client.choose(None, {"hour": 1}).arm == "blue"
         assert client.choose(["green"]).ticket == "ticket-1"
         assert client.choose().is_default
         assert client.bandit("nowhere", default="red").choose().arm == "red"
-        assert reasons(client) == {"rejected": 2, "too_many_tickets": 1}
+        assert reasons(client) == {"rejected": 2, "rate_limited": 1}
     with (
         running(StandIn(), token="secret") as server,
         make(server.address, "other", default="blue") as client,
@@ -211,20 +211,21 @@ def test_the_first_of_each_reason_is_logged_and_that_the_agent_chooses_again(
     make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.INFO)
-    agent = StandIn(max_open=1)
+    now = [0.0]
+    agent = StandIn(pause=30, clock=lambda: now[0])
     with running(agent) as server, make(server.address, default="blue") as client:
         for _ in range(2):  # in turns, they are logged once a minute
-            ticket = client.choose().ticket
-            for _ in range(3):
+            for _ in range(4):
                 client.choose()
-            client.observe(ticket, 1.0)
-        client.observe(client.choose().ticket, 1.0)
+            now[0] += 31.0
+        client.choose()
+        now[0] += 31.0
         (level, warning), end = logged(caplog)
         assert level == "WARNING"
-        for words in ("reason too_many_tickets", server.address, "1 tickets are open"):
+        for words in ("reason rate_limited", server.address, "faster than every 30 s"):
             assert words in warning
         assert end == ("INFO", f"the agent chooses again: address {server.address}")
-        assert reasons(client) == {"too_many_tickets": 6}
+        assert reasons(client) == {"rate_limited": 6}
 
         client.choose(["purple"])
         ((_, other),) = logged(caplog)

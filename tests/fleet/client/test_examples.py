@@ -168,7 +168,9 @@ def test_a_page_is_served_through_every_change_of_an_agent(
         serves("", lambda: reload(agent))
         serves("unauthorized")
         serves("unauthorized", token=None)
-        serves("too_many_tickets", token=SECOND)  # the ticket whose reward was rejected is open
+        serves(token=SECOND)  # which abandons the ticket whose reward was rejected
+        with Client(address, bandit="button", token=SECOND) as client:
+            client.choose()  # for whose reward it waits
         agent.send(signal.SIGTERM)
         wait(lambda: "draining" in agent.told())
         serves("draining", token=SECOND)

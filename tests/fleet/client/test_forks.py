@@ -90,7 +90,7 @@ def test_children_forked_in_the_middle_of_calls_get_their_own_receipts(
     tmp_path: Path, secure: bool
 ) -> None:
     wanting, holding = contexts(tmp_path) if secure else (None, None)
-    with running(StandIn(max_open=10**6), tls=wanting) as server:
+    with running(StandIn(), tls=wanting) as server:
         client = Client(server.address, tls=holding, timeout=PATIENCE, connections=3)
         with client, busy(client) as errors:
             children = []

@@ -116,13 +116,14 @@ def test_a_line_is_an_object_with_the_traceback_inside() -> None:
     except ValueError:
         told = logging.makeLogRecord(
             {"name": "a.b", "levelname": "ERROR", "msg": "failed: %s\n", "args": ("λ",),
-             "exc_info": sys.exc_info()}
+             "exc_info": sys.exc_info(), "fields": {"bandit": "button", "open_tickets": 5}}
         )  # fmt: skip
     line = JsonLines("shop-1").format(told)
     assert "\n" not in line
     found = json.loads(line)
     assert datetime.fromisoformat(found.pop("time")).utcoffset() is not None
     assert found.pop("traceback").endswith("ValueError: no ü here")
+    assert (found.pop("bandit"), found.pop("open_tickets")) == ("button", 5)
     assert found == {"level": "error", "agent": "shop-1", "logger": "a.b", "message": "failed: λ\n"}
 
 

@@ -25,7 +25,6 @@ from coopbandits.fleet.service import (
     CONFIDENCE,
     ExpiredTicketError,
     OtherRewardError,
-    TooManyTicketsError,
     UnavailableError,
     UnknownTicketError,
 )
@@ -235,16 +234,74 @@ def test_a_reward_that_is_late_is_not_counted_even_before_the_next_beat() -> Non
     assert service.observe(early.ticket, 1.0).duplicate, "what was counted stays known"
 
 
-def test_tickets_run_out_with_a_time_to_wait() -> None:
-    world = path_world()
-    service = service_in(world)
-    service.bandit("only").replica.tickets.limit = 2
+def limited(limit: int) -> tuple[World, ServedAgent]:
+    """Return an agent with a limit of open tickets, and its world."""
+    world = World(BANDIT, nx.path_graph(3), max_open_tickets=limit)
+    return world, service_in(world)
+
+
+def test_choices_without_rewards_do_not_block() -> None:
+    world, service = limited(20)
+    tickets = [service.choose().ticket for _ in range(100)]
+    health = service.health()
+    assert (health["open_tickets"], health["abandoned_tickets"]) == (20, 80)
+    bandit = health["bandits"]["only"]
+    assert (bandit["open_tickets"], bandit["max_open_tickets"]) == (20, 20)
+    assert bandit["abandoned_tickets"] == 80
+    for ticket in tickets[60:80]:
+        with pytest.raises(ExpiredTicketError, match=r"abandoned .*max_open_tickets.*\b20\b"):
+            service.observe(ticket, 1.0)
+    for ticket in tickets[80:]:
+        assert not service.observe(ticket, 1.0).duplicate
+    world.now += 3601.0
     service.choose()
-    world.now += 600.0
-    service.choose()
-    with pytest.raises(TooManyTicketsError, match="2 tickets") as caught:
+    assert sample(service, "abandoned_tickets_total") == 80.0
+    assert sample(service, "abandoned_rewards_total") == 20.0
+    assert sample(service, "expired_tickets_total") == 0.0
+    assert (sample(service, "open_tickets"), sample(service, "max_open_tickets")) == (1.0, 20.0)
+    state = service.state()
+    assert (state.open_tickets, state.expired_tickets) == (1, 0)
+    assert sum(arm.open for arm in service.arms()) == 1
+
+
+def test_abandoned_tickets_stay_counted_after_a_restart() -> None:
+    world, service = limited(3)
+    tickets = [answered(service, service.choose).ticket for _ in range(5)]
+    for _ in range(2):  # from events, then from a snapshot
+        world.crash(0)
+        world.restart(0)
+        service = service_in(world)
+        assert sample(service, "abandoned_tickets_total") == 2.0
+        with pytest.raises(ExpiredTicketError, match="was abandoned"):
+            service.observe(tickets[1], 1.0)
+    assert not service.observe(tickets[2], 1.0).duplicate
+
+
+def test_the_log_warns_before_tickets_are_abandoned(caplog: pytest.LogCaptureFixture) -> None:
+    _, service = limited(20)
+    tickets = [service.choose().ticket for _ in range(60)]
+
+    def warned() -> list[dict[str, object]]:
+        told = [vars(record) for record in caplog.records]
+        found = [each["fields"] for each in told if "fields" in each]
+        caplog.clear()
+        return found
+
+    def fields(opened: int) -> dict[str, object]:
+        return {"bandit": "only", "open_tickets": opened, "max_open_tickets": 20}
+
+    assert "50 % of max_open_tickets: bandit only, open 10, limit 20" in caplog.text
+    assert "90 % of max_open_tickets: bandit only, open 18, limit 20" in caplog.text
+    assert warned() == [fields(10), fields(18)]
+    for ticket in tickets[40:55]:  # 5 are left, a quarter
+        service.observe(ticket, 1.0)
+    tickets += [service.choose().ticket for _ in range(14)]
+    assert warned() == [], "they did not fall below a quarter"
+    for ticket in tickets[55:]:
+        service.observe(ticket, 1.0)
+    for _ in range(17):
         service.choose()
-    assert caught.value.retry_after == 3000.0
+    assert warned() == [fields(10)]
 
 
 def test_a_full_disk_takes_nothing_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

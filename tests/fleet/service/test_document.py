@@ -14,7 +14,7 @@ from coopbandits.fleet.config import DocumentConfig, write_config
 from coopbandits.fleet.document.content import MAX_CONTENT
 from coopbandits.fleet.document.seal import Signed, to_json
 from coopbandits.fleet.process.embedded import LocalAgent
-from coopbandits.fleet.service import TooManyTicketsError, UnavailableError
+from coopbandits.fleet.service import RateLimitError, UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
 from tests.torture.world import World
 
@@ -67,7 +67,7 @@ def test_the_pace_of_applications_follows_the_document() -> None:
     service.adopt(to_json(signed(1, settings={"max_pulls_per_second": 0.1})))
     for _ in range(3):  # a burst of 30 seconds
         service.choose()
-    with pytest.raises(TooManyTicketsError, match=r"0\.1 a second"):
+    with pytest.raises(RateLimitError, match=r"0\.1 a second"):
         service.choose()
     again = service_of(fleet)
     assert again.bandit("only").choosing.rate == 0.1, "after a restart, too"

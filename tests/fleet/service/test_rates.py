@@ -17,7 +17,7 @@ from coopbandits.core.aggregate.entries import entry_number
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import ArmSums
 from coopbandits.fleet.config.bandits import BanditConfig
-from coopbandits.fleet.service import TooManyTicketsError
+from coopbandits.fleet.service import RateLimitError
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.service.bandit import BURST, RateLimit
 from tests.torture.schedule import START
@@ -47,7 +47,7 @@ def count(call: Callable[[], object], most: int = 10_000) -> int:
     for done in range(most):
         try:
             call()
-        except TooManyTicketsError:
+        except RateLimitError:
             return done
     return most
 
@@ -60,7 +60,7 @@ def test_pulls_beyond_the_rate_are_refused_and_change_nothing() -> None:
     world, service = make()
     assert count(lambda: pull(service)) == RATE * BURST
     before, journal = service.arms(), bytes(world.disks[0].data)
-    with pytest.raises(TooManyTicketsError, match="2 a second") as caught:
+    with pytest.raises(RateLimitError, match="2 a second") as caught:
         service.choose()
     assert caught.value.retry_after == pytest.approx(0.5)
     assert (service.arms(), bytes(world.disks[0].data)) == (before, journal)
@@ -68,7 +68,7 @@ def test_pulls_beyond_the_rate_are_refused_and_change_nothing() -> None:
     assert metric.samples == [({"call": "choose"}, 2.0), ({"call": "observe"}, 0.0)]
     world.now += 0.5
     pull(service)
-    with pytest.raises(TooManyTicketsError):
+    with pytest.raises(RateLimitError):
         service.choose()
 
 
@@ -123,7 +123,7 @@ def test_what_is_taken_here_is_believed_there(rate: float, delay: float) -> None
     for turn in range(900):
         now += step
         before = made
-        with suppress(TooManyTicketsError):
+        with suppress(RateLimitError):
             while True:
                 pace.check(now)
                 pace.spare -= 1.0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coopbandits.core import InputError
-from coopbandits.fleet.service import OtherRewardError, UnavailableError
+from coopbandits.fleet.service import ExpiredTicketError, OtherRewardError, UnavailableError
 from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
 from coopbandits.fleet.storage.journal import COMPACT_GROWTH
 from coopbandits.fleet.storage.records import Observed
@@ -23,8 +23,9 @@ from ..bandits import only
 ARMS = ("a", "b", "c")
 
 
-def world(policy: str = "flood-ts", **told: Any) -> World:
-    return World(only(policy, ARMS, reward_range=(0.0, 2.0), **told), nx.cycle_graph(3))
+def world(policy: str = "flood-ts", limit: int = 10_000, **told: Any) -> World:
+    bandit = only(policy, ARMS, reward_range=(0.0, 2.0), **told)
+    return World(bandit, nx.cycle_graph(3), max_open_tickets=limit)
 
 
 def replica_of(made: World, agent: int = 0) -> Replica:
@@ -130,6 +131,70 @@ def test_expired_tickets_are_no_longer_open_pulls() -> None:
     assert replica.agent.open_pulls.sum() == 3
     assert replica.expire(3610.0) == 2
     assert replica.agent.open_pulls.sum() == 1
+
+
+@pytest.mark.parametrize("policy", ["flood-ts", "gossip-ts", "dducb", "tree-ts:family=bernoulli"])
+def test_abandoned_tickets_are_no_longer_open_pulls(policy: str) -> None:
+    more: dict[str, Any] = {"num_agents": 3, "lambda_bound": 0.9} if policy == "dducb" else {}
+    made = world(policy, limit=4, **more)
+    replica = replica_of(made)
+    arms = [replica.choose(step, None, made.now)[1] for step in range(10)]
+    assert list(replica.tickets.open) == [7, 8, 9, 10]
+    assert replica.agent.open_pulls.tolist() == [arms[6:].count(arm) for arm in range(3)]
+    with pytest.raises(ExpiredTicketError, match="was abandoned"):
+        replica.observe(6, 1.0)
+    assert replica.observe(7, 1.0) == (arms[6], False)
+    assert (replica.rewards, replica.expired_tickets, replica.tickets.num_abandoned) == (1, 0, 6)
+    assert replica.expire(made.now + 3600.0) == 3
+    assert replica.agent.open_pulls.sum() == 0
+    assert (replica.expired_tickets, replica.tickets.num_abandoned) == (3, 6)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 8])
+@pytest.mark.parametrize("policy", ["flood-ts", "gossip-ts"])
+def test_a_restart_with_another_limit_keeps_every_ticket(policy: str, limit: int) -> None:
+    """What was abandoned follows from the events; rewards behind it replay with any limit."""
+    made = world(policy, limit=5)
+    for step in range(30):
+        replica = replica_of(made)
+        number, _ = replica.choose(step, None, made.now)
+        replica.observe(number - step % 5, 0.5)  # as late as can be, from time to time
+        replica.choose(step, None, made.now)
+        made.step()
+    before = remembered(replica_of(made))
+    assert before["tickets"]["num_abandoned"] > 10
+    made.crash(0)
+    made.max_open_tickets = limit
+    for _ in range(2):  # from events, then from a snapshot
+        made.restart(0)
+        after = remembered(replica_of(made))
+        for table in ("settled", "abandoned"):  # a lower limit remembers fewer, a higher one more
+            known, found = (list(each["tickets"].pop(table)) for each in (before, after))
+            both = min(len(known), len(found))
+            assert found[-both:] == known[-both:]
+            assert both >= min(limit, 5)
+            before["tickets"][table] = found
+        assert after["tickets"].items() <= before["tickets"].items()
+        assert {**after, "tickets": {}} == {**before, "tickets": {}}
+        made.crash(0)
+    made.restart(0)
+    replica = replica_of(made)
+    opened = list(replica.tickets.open)
+    number, _ = replica.choose(1, None, made.now)
+    assert list(replica.tickets.open) == [*opened, number][-limit:]
+    assert replica.agent.open_pulls.sum() == len(replica.tickets.open)
+
+
+def test_a_journal_is_as_short_with_tickets_that_are_abandoned() -> None:
+    """Nothing is written of a ticket that is abandoned but a number in the event of the next."""
+    sizes = []
+    for limit in (10_000, 10):
+        made = world(limit=limit)
+        for step in range(1000):
+            replica_of(made).choose(step, None, made.now)
+        made.shells[0].settle()
+        sizes.append(len(made.disks[0].data))
+    assert sizes[1] <= 1.3 * sizes[0]
 
 
 def fill_up() -> tuple[World, Full, int]:
@@ -331,7 +396,7 @@ def test_other_neighbours_after_a_restart(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["dec-ts", "dducb"])
 def test_a_synchronous_policy_keeps_its_neighbours(policy: str) -> None:
-    told = {"lambda_bound": 0.9} if policy == "dducb" else {}
+    told: dict[str, Any] = {"lambda_bound": 0.9} if policy == "dducb" else {}
     made = world(policy, num_agents=3, **told)
     for _ in range(9):
         made.step()

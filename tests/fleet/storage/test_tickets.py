@@ -11,7 +11,6 @@ import pytest
 from coopbandits.fleet.service import (
     ExpiredTicketError,
     OtherRewardError,
-    TooManyTicketsError,
     UnknownTicketError,
 )
 from coopbandits.fleet.storage.tickets import STARTS, Settled, Tickets
@@ -48,19 +47,77 @@ def test_a_clock_that_was_set_back_keeps_no_ticket_open_for_ever() -> None:
     assert tickets.due(15.0) == [1, 2]
 
 
-def test_no_more_than_so_many_are_open_or_remembered() -> None:
+def open_one(tickets: Tickets) -> int:
+    """Open a ticket as a replica does, which abandons the oldest ones at the limit."""
+    list(tickets.abandon(tickets.excess))
+    return tickets.add(0, 0.0)
+
+
+def test_no_more_rewards_than_the_limit_are_remembered() -> None:
     tickets = Tickets(limit=2, lifetime=10.0, nonce=7)
-    first, second = tickets.add(0, 0.0), tickets.add(0, 4.0)
-    with pytest.raises(TooManyTicketsError, match=r"2 tickets.* 9 s") as caught:
-        tickets.check_room(1.0)
-    assert caught.value.retry_after == 9.0
-    for number in (first, second, tickets.next_number):
-        if number not in tickets.open:
-            tickets.add(0, 5.0)
-        tickets.settle(number, 1.0)
+    for _ in range(3):
+        tickets.settle(open_one(tickets), 1.0)
+    assert list(tickets.settled) == [2, 3]
     with pytest.raises(ExpiredTicketError, match="long ago"):
-        tickets.look_up(first, 1.0)
-    assert tickets.look_up(second, 1.0).arm == 0
+        tickets.look_up(1, 1.0)
+    assert tickets.look_up(2, 1.0).arm == 0
+
+
+def test_at_the_limit_a_ticket_abandons_the_oldest_open_one() -> None:
+    tickets = Tickets(limit=3, lifetime=10.0, nonce=7)
+    for _ in range(3):
+        open_one(tickets)
+    tickets.settle(1, 0.5)
+    assert (open_one(tickets), list(tickets.open)) == (4, [2, 3, 4]), "there was room"
+    assert (open_one(tickets), list(tickets.open)) == (5, [3, 4, 5])
+    with pytest.raises(ExpiredTicketError, match=r"abandoned.* max_open_tickets.*now 3.*sooner"):
+        tickets.look_up(2, 0.5)
+    assert tickets.look_up(1, 0.5) == Settled(0, 0.5)
+    assert (list(tickets.abandoned), tickets.num_abandoned) == ([2], 1)
+
+
+def test_abandoned_tickets_are_remembered_up_to_the_limit_and_counted_beyond_it() -> None:
+    tickets = Tickets(limit=3, lifetime=10.0, nonce=7)
+    for _ in range(50):
+        open_one(tickets)
+    assert (list(tickets.open), list(tickets.abandoned)) == ([48, 49, 50], [45, 46, 47])
+    assert tickets.num_abandoned == 47
+    with pytest.raises(ExpiredTicketError, match="abandoned or settled long ago"):
+        tickets.look_up(44, 0.5)
+
+
+def test_a_lower_limit_trims_what_is_open_and_remembered() -> None:
+    tickets = Tickets(limit=20, lifetime=10.0, nonce=7)
+    for _ in range(40):
+        open_one(tickets)
+    for number in range(25, 35):
+        tickets.settle(number, 0.5)
+    lower = Tickets(limit=4, lifetime=10.0, nonce=7)
+    lower.restore_state(tickets.export_state())
+    assert list(lower.open) == [21, 22, 23, 24, 35, 36, 37, 38, 39, 40]
+    open_one(lower)
+    assert list(lower.open) == [38, 39, 40, 41]
+    assert list(lower.abandoned) == [24, 35, 36, 37]
+    assert lower.num_abandoned == 20 + 7
+    lower.settle(38, 0.5)
+    assert list(lower.settled) == [32, 33, 34, 38]
+
+
+def test_the_largest_limit_that_a_file_may_name_is_a_limit() -> None:
+    tickets = Tickets(limit=2**64 - 1, lifetime=10.0, nonce=7)
+    assert open_one(tickets) == 1
+
+
+def test_finding_the_oldest_ticket_takes_constant_time() -> None:
+    """Choices at the limit must not slow down with it."""
+
+    def taken(limit: int) -> float:
+        tickets = Tickets(limit, 10.0, nonce=7)
+        for _ in range(limit):
+            open_one(tickets)
+        return seconds(lambda: [open_one(tickets) for _ in range(30_000)])
+
+    assert min(taken(50_000) for _ in range(3)) < 5 * min(taken(100) for _ in range(3))
 
 
 def test_names_tell_agents_apart() -> None:
@@ -107,12 +164,17 @@ def test_starts_are_forgotten_but_not_their_open_tickets() -> None:
 
 def test_state_comes_back() -> None:
     tickets = Tickets(limit=5, lifetime=10.0, nonce=7)
-    for arm in range(3):
+    for arm in range(8):
+        list(tickets.abandon(tickets.excess))
         tickets.add(arm, 1.5)
-    tickets.settle(2, 0.25)
+    tickets.settle(5, 0.25)
     again = Tickets(limit=5, lifetime=10.0, nonce=7)
     again.restore_state(tickets.export_state())
-    assert (again.next_number, again.open, again.settled) == (4, tickets.open, tickets.settled)
+    assert (again.next_number, again.open, again.settled) == (9, tickets.open, tickets.settled)
+    assert (again.abandoned, again.num_abandoned) == (tickets.abandoned, 3)
+    assert open_one(again) == open_one(tickets) == 9
+    assert open_one(again) == open_one(tickets) == 10
+    assert (again.open, list(again.abandoned)) == (tickets.open, [1, 2, 3, 4])
 
 
 def test_a_snapshot_of_many_tickets_takes_little_more_than_writing_them() -> None:

@@ -21,7 +21,7 @@ from coopbandits.fleet.service import (
     DrainingError,
     ExpiredTicketError,
     OtherRewardError,
-    TooManyTicketsError,
+    RateLimitError,
     UnavailableError,
     UnknownBanditError,
     UnknownTicketError,
@@ -208,7 +208,7 @@ STATUS: dict[type[InputError], int] = {
     UnknownTicketError: 404,
     OtherRewardError: 409,
     ExpiredTicketError: 410,
-    TooManyTicketsError: 429,
+    RateLimitError: 429,
 }
 
 logger = logging.getLogger(__name__)
@@ -274,7 +274,7 @@ def failed(
 ) -> Answer:
     """Answer with the error that a call raised, whose body should be of a kind."""
     match error:
-        case TooManyTicketsError():
+        case RateLimitError():
             seconds = max(1, math.ceil(error.retry_after))
             return refused(429, str(error), (b"retry-after", b"%d" % seconds))
         case InputError():

@@ -45,7 +45,7 @@ BODY_ERRORS = {
 }
 UNAUTHORIZED = {401: "No valid token."}
 UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full or it is about to stop."}
-TOO_MANY = "Too many tickets are open, or calls are faster than the cluster allows."
+TOO_FAST = "Calls are faster than the cluster allows."
 FAILED = {500: "The agent failed; its log says why."}
 HEADERS: dict[int, tuple[str, dict[str, Any]]] = {
     401: ("WWW-Authenticate", {"type": "string"}),
@@ -118,7 +118,7 @@ OPERATIONS = (
         "/choose",
         "Choose an option and get a ticket for its reward",
         ChoiceAnswer,
-        {**BODY_ERRORS, **UNAVAILABLE, 429: TOO_MANY},
+        {**BODY_ERRORS, **UNAVAILABLE, 429: TOO_FAST},
         ChooseRequest,
     ),
     Operation(
@@ -131,8 +131,8 @@ OPERATIONS = (
             **UNAVAILABLE,
             404: "The ticket was never issued.",
             409: "Another reward was submitted for the ticket before.",
-            410: "The ticket has expired.",
-            429: TOO_MANY,
+            410: "The ticket has expired, or was abandoned for newer ones.",
+            429: TOO_FAST,
         },
         ObserveRequest,
     ),

@@ -25,9 +25,9 @@ from coopbandits.fleet.service import (
     DrainingError,
     ExpiredTicketError,
     OtherRewardError,
+    RateLimitError,
     Receipt,
     Recommendation,
-    TooManyTicketsError,
     UnauthorizedError,
     UnavailableError,
     UnknownBanditError,
@@ -61,7 +61,7 @@ Reason = Literal[
     "unauthorized",
     "unknown_bandit",
     "rejected",
-    "too_many_tickets",
+    "rate_limited",
     "draining",
     "failed",
 ]
@@ -97,8 +97,8 @@ def reason_of(error: UnreachableError | UnavailableError | InputError) -> Reason
             return "unauthorized"
         case UnknownBanditError():
             return "unknown_bandit"
-        case TooManyTicketsError():
-            return "too_many_tickets"
+        case RateLimitError():
+            return "rate_limited"
         case DrainingError():
             return "draining"
         case UnavailableError():
@@ -260,7 +260,7 @@ def unpack(reply: Reply, request: Request[T], place: Address | Path) -> T:
     if status == 429:
         header = reply.headers.get(b"retry-after", b"1")
         # A proxy may send a date.
-        raise TooManyTicketsError(sentence, float(header) if header.isdigit() else 1.0)
+        raise RateLimitError(sentence, float(header) if header.isdigit() else 1.0)
     if status >= 500:
         is_draining = content.get("reason") == "draining"
         raise (DrainingError if is_draining else UnavailableError)(sentence)

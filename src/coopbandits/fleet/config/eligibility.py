@@ -15,7 +15,7 @@ from coopbandits.core import registry
 from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
-from coopbandits.core.policy import AnyPolicy, Policy, combine
+from coopbandits.core.policy import AnyPolicy, combine
 from coopbandits.core.registry import EXAMPLES, parse_policy
 from coopbandits.core.spelling import make
 
@@ -33,7 +33,7 @@ def trial_view(policy: AnyPolicy) -> LocalView:
     return replace(TRIAL, num_features=1) if policy.takes_context else TRIAL
 
 
-def _trial_agent(policy: Policy) -> Any:
+def _trial_agent(policy: Any) -> Any:
     return make(f"policy {policy.spelling}", policy.make_agent, trial_view(policy))
 
 
@@ -67,7 +67,7 @@ def traits_of(policy: AnyPolicy) -> Traits:
 
 def obstacle(policy: AnyPolicy) -> str:
     """Return why a policy cannot run in a fleet, as a clause; "" if it can."""
-    if not isinstance(policy, Policy):
+    if policy.central:
         return "one controller that sees every pull chooses for all its agents"
     found, parts = traits_of(policy), policy.parts
     if policy.takes_context and not (parts and parts.registers(2, 1).one_context):
@@ -102,16 +102,12 @@ def obstacle(policy: AnyPolicy) -> str:
 
 def can_widen(policy: AnyPolicy) -> bool:
     """Return whether arms can be added to agents of a policy."""
-    return isinstance(policy, Policy) and bool(
-        policy.parts and _trial_agent(policy).machine.registered
-    )
+    return bool(policy.parts and _trial_agent(policy).machine.registered)
 
 
 def can_purge(policy: AnyPolicy) -> bool:
     """Return whether agents of a policy can merge the registers of several arms into one."""
-    return isinstance(policy, Policy) and bool(
-        policy.parts and _trial_agent(policy).machine.registers.adds_arms
-    )
+    return bool(policy.parts and _trial_agent(policy).machine.registers.adds_arms)
 
 
 def missing_methods(agent: object) -> list[str]:

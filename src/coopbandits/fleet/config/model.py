@@ -125,7 +125,7 @@ class NodeConfig:
     ticket_lifetime : float
         Seconds until a ticket expires.
     max_open_tickets : int
-        Maximum number of open tickets.
+        Maximum number of open tickets of a bandit; a further one abandons the oldest.
     silence : float
         Seconds until a silent neighbour counts as gone.
     uvloop : bool

@@ -397,7 +397,10 @@ TEXT = "%(asctime)s %(levelname)s %(message)s"
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON with the agent's id, for log collectors."""
+    """Formats a record as one line of JSON with the agent's id, for log collectors.
+
+    `fields` of a record's `extra` become fields of the object.
+    """
 
     def __init__(self, agent: str) -> None:
         super().__init__()
@@ -410,6 +413,7 @@ class JsonLines(logging.Formatter):
             "agent": self.agent,
             "logger": record.name,
             "message": record.getMessage(),
+            **getattr(record, "fields", {}),
         }
         if record.exc_info:
             found["traceback"] = self.formatException(record.exc_info)

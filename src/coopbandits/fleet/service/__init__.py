@@ -85,7 +85,7 @@ class ArmEstimate(NamedTuple):
     own_reward : float
         Their sum.
     open : int
-        Open tickets: issued, neither used nor expired.
+        Open tickets: issued, and still waiting for a reward.
     """
 
     arm: str
@@ -189,20 +189,20 @@ class UnknownTicketError(InputError):
 
 
 class ExpiredTicketError(InputError):
-    """The ticket is no longer open, and its reward is no longer remembered."""
+    """The ticket expired or was abandoned, or its reward is no longer remembered."""
 
 
 class OtherRewardError(InputError):
     """A different reward was submitted for this ticket before."""
 
 
-class TooManyTicketsError(InputError):
-    """The limit of open tickets is reached, or pulls are made faster than the cluster allows.
+class RateLimitError(InputError):
+    """Pulls are made faster than the cluster allows.
 
     Attributes
     ----------
     retry_after : float
-        Seconds until the oldest one expires, or the next pull is due.
+        Seconds until the next pull is due.
     """
 
     def __init__(self, sentence: str, retry_after: float) -> None:

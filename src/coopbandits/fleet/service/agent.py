@@ -198,6 +198,9 @@ class ServedAgent:
                 for name, peer in node.peers.items()
             },
             "open_tickets": node.bandits.open_tickets,
+            "abandoned_tickets": sum(
+                each.replica.tickets.num_abandoned for each in self.services.values()
+            ),
             "rewards": node.bandits.rewards,
             "refused_frames": dict(node.refusals),
             "refused_strangers": node.strangers,

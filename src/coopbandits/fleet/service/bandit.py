@@ -3,6 +3,7 @@
 A `ServedBandit` turns names into places of arms and requests into events of the replica. What may
 be chosen is in `ArmSelection`: arms that are declared, not frozen, or pinned, and with a minimum
 share. How fast an application may pull is in `RateLimit`: slower than neighbours would believe.
+`TicketAlarm` warns before open tickets are abandoned.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ from coopbandits.fleet.service import (
     Choice,
     Context,
     DrainingError,
+    ExpiredTicketError,
+    RateLimitError,
     Receipt,
     Recommendation,
-    TooManyTicketsError,
     UnavailableError,
     UnknownBanditError,
     UnknownTicketError,
@@ -50,6 +52,7 @@ from coopbandits.fleet.service.metrics import scatter
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
+from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.page.state import AgentState, ArmState, NeighborState
 
 if TYPE_CHECKING:
@@ -74,6 +77,12 @@ differ, so what is accepted here is never rejected there.
 
 AFTER_RESTART = 1.0
 """Seconds whose pulls may be made right after a restart: how many were made just before is lost."""
+
+ALARMS = (0.5, 0.9)
+"""Shares of the limit of open tickets at which the log warns."""
+
+REARMED = 0.25
+"""Below this share of the limit the log may warn again; without the gap it would over and over."""
 
 Interval = tuple[float, float] | None
 
@@ -107,13 +116,13 @@ class RateLimit:
         self.refused = 0
 
     def check(self, now: float) -> None:
-        """Raise TooManyTicketsError for a call that comes too early."""
+        """Raise RateLimitError for a call that comes too early."""
         gained = self.rate * max(0.0, now - self._when)
         self.spare, self._when = min(self._most, self.spare + gained), now
         if self.spare < 1.0:
             self.refused += 1
             wait = (1.0 - self.spare) / self.rate
-            raise TooManyTicketsError(
+            raise RateLimitError(
                 f"this is faster than {self.rate:g} a second, and other agents would not believe "
                 f"it; wait {wait:.3g} s, or raise max_pulls_per_second on all nodes",
                 wait,
@@ -122,6 +131,30 @@ class RateLimit:
     def change(self, rate: float) -> None:
         self.rate, self._most = rate, max(1.0, rate * BURST)
         self.spare = min(self.spare, self._most)
+
+
+class TicketAlarm:
+    """Warns once when the open tickets of a bandit reach each of `ALARMS`."""
+
+    def __init__(self) -> None:
+        self._raised = 0  # how many of the alarms
+
+    def check(self, bandit: str, before: int, tickets: Tickets) -> None:
+        """Look at the tickets of a bandit, of which `before` were open before the last choice."""
+        opened, limit = len(tickets.open), tickets.limit
+        if before < REARMED * limit:
+            self._raised = 0
+        reached = sum(opened >= share * limit for share in ALARMS)
+        if reached > self._raised:
+            self._raised = reached
+            log.warning(
+                "open tickets have reached %.0f %% of max_open_tickets: bandit %s, open %d, limit "
+                "%d; submit rewards or raise it: at the limit each choice abandons the oldest",
+                100 * ALARMS[reached - 1], bandit, opened, limit,
+                extra={
+                    "fields": {"bandit": bandit, "open_tickets": opened, "max_open_tickets": limit}
+                },
+            )  # fmt: skip
 
 
 class DocumentRate(DocumentSubscriber):
@@ -222,6 +255,11 @@ class ServedBandit:
         The agent.
     bandit : BanditConfig
         Its declaration.
+
+    Attributes
+    ----------
+    late_rewards : int
+        Rewards submitted for abandoned tickets since the start.
     """
 
     def __init__(self, agent: ServedAgent, bandit: BanditConfig) -> None:
@@ -237,6 +275,7 @@ class ServedBandit:
         age = now - bandit.cluster.epoch
         self.choosing = RateLimit(rate, age, choices, now)
         self.observing = RateLimit(rate, age, rewards, now)
+        self.late_rewards, self._alarm = 0, TicketAlarm()
         self._rate = DocumentRate(bandit.most_pulls, self.choosing, self.observing)
         documents.subscribe(f"pace of {bandit.number}", self._rate)
 
@@ -277,11 +316,13 @@ class ServedBandit:
             return Choice("", list(replica.arms.values())[arm])
         now = agent.clock()
         self.choosing.check(now)
+        before = replica.open_tickets
         try:
             number, arm = replica.choose(agent.words(), places, now, features)
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
         self.choosing.spare -= 1.0
+        self._alarm.check(self.declared.name, before, replica.tickets)
         return Choice(replica.tickets.name(number), list(replica.arms.values())[arm])
 
     def observe(self, ticket: str, reward: float) -> Receipt:
@@ -308,6 +349,9 @@ class ServedBandit:
                 raise DiskError(journal.trouble)
             replica.expire(now)  # the next beat may be a second away
             arm, duplicate = replica.observe(number, reward)
+        except ExpiredTicketError:
+            self.late_rewards += replica.tickets.is_abandoned(number)
+            raise
         except DiskError as error:
             raise UnavailableError(f"{error}; the reward is not counted") from error
         if not duplicate:
@@ -450,6 +494,8 @@ class ServedBandit:
             "mode": self.declared.mode,
             "agents_known": replica.agent.estimate().num_agents,
             "moving": None if moving is None else moving._asdict(),
+            "max_open_tickets": replica.tickets.limit,
+            "abandoned_tickets": replica.tickets.num_abandoned,
             "warning": self._warning(),
             "shares": shares,
         }
@@ -490,7 +536,7 @@ class ServedBandit:
             choices=choices,
             rewards=rewards,
             open_tickets=waiting,
-            expired_tickets=choices - rewards - waiting,
+            expired_tickets=replica.expired_tickets,
             neighbors=[
                 _neighbor(peer, agent.config.neighbors.get(name) or node.place_of(name), now)
                 for name, peer in node.peers.items()

@@ -54,8 +54,15 @@ CATALOGUE = {
     "refused_strangers_total": Entry("counter", "Connections of others than neighbors refused"),
     "choices_total": Entry("counter", "Choices handed out"),
     "rewards_total": Entry("counter", "Rewards taken in, duplicates not counted"),
-    "open_tickets": Entry("gauge", "Tickets handed out and neither used nor expired"),
+    "open_tickets": Entry("gauge", "Tickets handed out that wait for a reward"),
+    "max_open_tickets": Entry("gauge", "Limit of open tickets of each bandit"),
     "expired_tickets_total": Entry("counter", "Tickets that expired unused"),
+    "abandoned_tickets_total": Entry(
+        "counter", "Tickets abandoned for newer ones at the limit of open tickets"
+    ),
+    "abandoned_rewards_total": Entry(
+        "counter", "Rewards refused because their tickets had been abandoned"
+    ),
     "refused_pulls_total": Entry(
         "counter", "Choices and rewards refused as faster than max_pulls_per_second", ("call",)
     ),
@@ -108,7 +115,7 @@ def agent_metrics(node: Node, services: Sequence[ServedBandit]) -> list[Metric]:
     rewards = [int(service.replica.own_counts.sum()) for service in services]
     choices = [each.next_number - 1 for each in tickets]
     waiting = [len(each.open) for each in tickets]
-    expired = sum(choices) - sum(rewards) - sum(waiting)
+    expired = sum(service.replica.expired_tickets for service in services)
     names = [service.declared.name for service in services]
     journal, documents = node.bandits.journal, node.settings.documents
     sites = scatter(services[0]) if len(services) == 1 else None
@@ -142,7 +149,10 @@ def agent_metrics(node: Node, services: Sequence[ServedBandit]) -> list[Metric]:
         measured("choices_total", ({}, sum(choices))),
         measured("rewards_total", ({}, sum(rewards))),
         measured("open_tickets", ({}, sum(waiting))),
+        measured("max_open_tickets", *(({}, each.limit) for each in tickets[:1])),
         measured("expired_tickets_total", ({}, expired)),
+        measured("abandoned_tickets_total", ({}, sum(each.num_abandoned for each in tickets))),
+        measured("abandoned_rewards_total", ({}, sum(each.late_rewards for each in services))),
         measured(
             "refused_pulls_total",
             ({"call": "choose"}, sum(service.choosing.refused for service in services)),

@@ -300,11 +300,17 @@ def damaged(at: int, size: int) -> InputError:
 
 
 class Chose(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An arm was chosen, and the next ticket opened; `context` holds the request's features."""
+    """An arm was chosen, and the next ticket opened; `context` holds the request's features.
+
+    `abandoned` is how many of the oldest open tickets were abandoned for it. It is written because
+    the limit of open tickets is a setting: with the limit of a later start, replaying would abandon
+    other tickets, of which rewards may follow.
+    """
 
     arm: int
     now: float
     context: bytes = b""
+    abandoned: int = 0
 
 
 class Observed(msgspec.Struct, frozen=True):

@@ -186,10 +186,13 @@ class Replica:
     def choose(
         self, word: int, allowed: Sequence[int] | None, now: float, context: Vector | None = None
     ) -> tuple[int, int]:
-        """Choose an arm; return a ticket's number and the arm."""
-        self.tickets.check_room(now)
+        """Choose an arm; return a ticket's number and the arm.
+
+        At the limit of open tickets the oldest ones are abandoned for the new one.
+        """
         arm = self.advise(word, allowed, context)
-        self._record(Chose(arm, now, b"" if context is None else context.tobytes()))
+        features = b"" if context is None else context.tobytes()
+        self._record(Chose(arm, now, features, self.tickets.excess))
         return self.tickets.next_number - 1, arm
 
     def advise(
@@ -297,6 +300,12 @@ class Replica:
         return len(self.tickets.open)
 
     @property
+    def expired_tickets(self) -> int:
+        """Number of tickets closed without a reward, but for abandoned ones."""
+        tickets = self.tickets
+        return tickets.next_number - 1 - self.rewards - len(tickets.open) - tickets.num_abandoned
+
+    @property
     def rewards(self) -> int:
         """Number of rewards submitted to this agent."""
         return int(self.own_counts.sum())
@@ -319,7 +328,8 @@ class Replica:
                     self._keep(proofs, certificates)
             case Spoke():
                 self._speak()
-            case Chose(arm, now, context):
+            case Chose(arm, now, context, abandoned):
+                self._forgo(self.tickets.abandon(abandoned))
                 self.tickets.add(arm, now, context)
                 self.own_choices[arm] += 1
                 if context:
@@ -329,7 +339,7 @@ class Replica:
             case Observed(number, reward):
                 self._observe(*self.tickets.settle(number, reward), reward)
             case Expired(numbers):
-                self._close(numbers)
+                self._forgo(map(self.tickets.close, numbers))
             case Met(degrees):
                 self._meet(degrees)
             case Relinked(neighbors):
@@ -341,9 +351,9 @@ class Replica:
             case Replaced(arms):
                 self.arms = {arms.get(arm, arm): name for arm, name in self.arms.items()}
 
-    def _close(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            arm, context = self.tickets.close(number)
+    def _forgo(self, closed: Iterable[tuple[int, bytes]]) -> None:
+        """Expect no more rewards for closed tickets, of these arms and contexts."""
+        for arm, context in closed:
             if context:
                 self.context_agent.abandon(arm, np.frombuffer(context))
             else:
@@ -390,7 +400,8 @@ class Replica:
     def _purge(self, arms: set[int]) -> None:
         self.purged |= arms
         gone = {at for at, arm in enumerate(self.arms) if arm in arms}
-        self._close([number for number, each in self.tickets.open.items() if each.arm in gone])
+        numbers = [number for number, each in self.tickets.open.items() if each.arm in gone]
+        self._forgo(map(self.tickets.close, numbers))
         machine = with_changing_arms(self.agent).machine
         if isinstance(machine, Attributed):  # otherwise there are no entries, and no proofs
             self.proofs = proofs_without(

@@ -1,8 +1,9 @@
 """Tickets: each stands for one choice whose reward is still to come.
 
 They are numbered in order and have equal lifetimes, so they expire in order too. The number of open
-tickets is bounded, and so is the number of rewards remembered to recognise duplicates. Only an open
-ticket counts a reward, so none is counted twice.
+tickets is bounded: at the limit, a new ticket abandons the oldest open one. So is the number of
+rewards remembered to recognise duplicates, and of abandoned tickets remembered to tell them from
+expired ones. Only an open ticket counts a reward, so none is counted twice.
 
 An application sees a ticket as `NONCE-NUMBER`. Every start of an agent draws a new nonce. An agent
 that lost its journal, or goes back to a backup, issues the same numbers again, but never under the
@@ -12,15 +13,15 @@ same nonce: so the reward of a lost ticket never counts for another choice.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+import sys
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from coopbandits.fleet.service import (
     ExpiredTicketError,
     OtherRewardError,
-    TooManyTicketsError,
     UnknownTicketError,
 )
 
@@ -56,11 +57,18 @@ class Tickets:
     Parameters
     ----------
     limit : int
-        Maximum number of open tickets, and of remembered rewards.
+        Maximum number of open tickets, of remembered rewards, and of remembered abandoned tickets.
     lifetime : float
         Seconds until a ticket expires.
     nonce : int
         The nonce of the first start.
+
+    Attributes
+    ----------
+    abandoned : deque of int
+        Numbers of the tickets that were abandoned last, in ascending order.
+    num_abandoned : int
+        Number of tickets ever abandoned.
     """
 
     def __init__(self, limit: int, lifetime: float, nonce: int) -> None:
@@ -70,7 +78,11 @@ class Tickets:
         self.open: dict[int, OpenTicket] = {}
         self.contexts: dict[int, bytes] = {}  # of open tickets, for policies with features
         self.settled: dict[int, Settled] = {}
-        self._order: deque[int] = deque()  # of `settled`: a dict finds its first key in linear time
+        self.abandoned: deque[int] = deque(maxlen=min(limit, sys.maxsize))
+        self.num_abandoned = 0
+        # A dict finds its first key in linear time once others before it were deleted.
+        self._order: deque[int] = deque()  # of `settled`
+        self._oldest = 1  # no ticket before it is open
 
     def begin(self, nonce: int) -> None:
         """Issue tickets under another nonce."""
@@ -107,15 +119,13 @@ class Tickets:
             "the ticket that choose returned"
         )
 
-    def check_room(self, now: float) -> None:
-        """Raise TooManyTicketsError if the limit is reached."""
-        if len(self.open) >= self.limit:
-            wait = max(0.0, next(iter(self.open.values())).expires - now)
-            raise TooManyTicketsError(
-                f"{self.limit} tickets are open, which is the limit; submit rewards, or wait "
-                f"{wait:.0f} s for the oldest to expire",
-                wait,
-            )
+    @property
+    def excess(self) -> int:
+        """Number of open tickets that the next one takes beyond the limit.
+
+        More than one only after a restart with a lower limit.
+        """
+        return max(0, len(self.open) + 1 - self.limit)
 
     def add(self, arm: int, now: float, context: bytes = b"") -> int:
         """Open a ticket, with the features of the request, and return its number."""
@@ -138,11 +148,34 @@ class Tickets:
                     "ticket counts one reward"
                 )
             return known
+        if self.is_abandoned(number):
+            raise ExpiredTicketError(
+                "this ticket was abandoned because more than max_open_tickets choices were waiting "
+                f"for rewards (now {self.limit}), so its reward is not counted; raise "
+                "max_open_tickets or submit rewards sooner"
+            )
         if 0 < number < self.next_number:
             raise ExpiredTicketError(
-                "this ticket has expired, or its reward came long ago; this one is not counted"
+                "this ticket has expired, or was abandoned or settled long ago; this reward is not "
+                "counted"
             )
         raise UnknownTicketError("this agent has issued no such ticket; choose first")
+
+    def is_abandoned(self, number: int) -> bool:
+        """Return whether a ticket was abandoned, as far as remembered."""
+        at = bisect_left(self.abandoned, number)
+        return at < len(self.abandoned) and self.abandoned[at] == number
+
+    def abandon(self, count: int) -> Iterator[tuple[int, bytes]]:
+        """Close the oldest open tickets for lack of room; yield their arms and contexts."""
+        if count > len(self.open):
+            raise LookupError(f"{count} tickets to abandon, but {len(self.open)} are open")
+        for _ in range(count):
+            while self._oldest not in self.open:
+                self._oldest += 1
+            self.abandoned.append(self._oldest)
+            self.num_abandoned += 1
+            yield self.close(self._oldest)
 
     def close(self, number: int) -> tuple[int, bytes]:
         """Close an open ticket; return its arm and context."""
@@ -153,7 +186,7 @@ class Tickets:
         arm, context = self.close(number)
         self.settled[number] = Settled(arm, reward)
         self._order.append(number)
-        if len(self.settled) > self.limit:
+        while len(self.settled) > self.limit:  # by more than one after a restart with a lower limit
             del self.settled[self._order.popleft()]
         return arm, context
 
@@ -189,6 +222,8 @@ class Tickets:
             "open": self.open,
             "settled": self.settled,
             "contexts": self.contexts,
+            "abandoned": list(self.abandoned),
+            "num_abandoned": self.num_abandoned,
         }
 
     def restore_state(self, state: dict[str, Any]) -> None:
@@ -199,3 +234,7 @@ class Tickets:
         self.settled = {number: Settled(*reward) for number, reward in state["settled"].items()}
         self._order = deque(self.settled)
         self.contexts = state["contexts"]
+        self._oldest = next(iter(self.open), self.next_number)
+        self.abandoned.clear()
+        self.abandoned.extend(state.get("abandoned", ()))
+        self.num_abandoned = state.get("num_abandoned", 0)
