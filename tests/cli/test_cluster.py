@@ -58,6 +58,28 @@ def test_a_wrong_document_is_refused_with_all_its_problems(
     assert not path.with_name("wrong.toml.sig").exists()
 
 
+def test_a_signature_tells_which_bandits_are_retired(call: Call, document: Path, key: Path) -> None:
+    document.write_text('retired = ["page", "banner"]\n' + TEXT.format(version=2))
+    outcome = call("cluster", "sign", str(document), "--key", str(key))
+    assert outcome.out.splitlines()[1:] == [
+        "it retires banner, page; where these run, `apply` needs --retire banner --retire page"
+    ]
+
+
+def test_a_document_is_compared_with_one_that_declared_more(
+    call: Call, document: Path, tmp_path: Path
+) -> None:
+    new = tmp_path / "new.toml"
+    document.write_text(TEXT.format(version=1) + "[bandits.banner]\n[bandits.page]\n")
+    new.write_text('retired = ["page"]\n' + TEXT.format(version=2))
+    outcome = call("cluster", "diff", str(document), str(new))
+    assert outcome.out.splitlines() == [
+        "~ [cluster] version: 1 -> 2",
+        "+ retired page",
+        "= bandit banner is not mentioned and continues",
+    ]
+
+
 def test_two_documents_are_compared(call: Call, document: Path, tmp_path: Path) -> None:
     new = tmp_path / "new.toml"
     new.write_text(TEXT.format(version=2) + 'revoked = ["a"]\n')

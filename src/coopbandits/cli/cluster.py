@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +16,15 @@ from coopbandits.core.errors import InputError
 from coopbandits.dashboard.targets import client_context, parse_target
 from coopbandits.fleet.address import show_place
 from coopbandits.fleet.client import Client, UnreachableError
-from coopbandits.fleet.config import parse_config
-from coopbandits.fleet.config.read import load
-from coopbandits.fleet.document.content import Document, differences, read_document
+from coopbandits.fleet.config import ClusterConfig, parse_config
+from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.config.read import load, parse_bandits
+from coopbandits.fleet.document.content import (
+    Document,
+    differences,
+    read_document,
+    unmentioned,
+)
 from coopbandits.fleet.document.seal import (
     load_document,
     load_signed,
@@ -27,7 +34,7 @@ from coopbandits.fleet.document.seal import (
 )
 from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.operators import key_text, make_key, parse_key
-from coopbandits.fleet.service import UnavailableError
+from coopbandits.fleet.service import BanditState, UnavailableError
 
 app = typer.Typer()
 cluster = typer.Typer(
@@ -43,6 +50,9 @@ CertificateKey = Annotated[Path | None, file("its key")]
 
 PATIENCE = 5.0
 """Seconds in which an agent answers."""
+
+Running = Mapping[str, BanditState]
+"""The bandits of an agent that make choices, by name."""
 
 
 @cluster.command("keygen")
@@ -66,6 +76,12 @@ def sign_command(
     nodes = [parse_config(load(each), each, now=time.time(), insecure=True) for each in node or ()]
     document, signers = sign_file(path, key, nodes)
     typer.echo(f"{_told(document)}, signed by {len(signers)}: {signature_file(path)}")
+    if document.retired:
+        needed = " ".join(f"--retire {name}" for name in sorted(document.retired))
+        typer.echo(
+            f"it retires {', '.join(sorted(document.retired))}; where these run, `apply` needs "
+            f"{needed}"
+        )
     if document.operators and not set(document.operators) & set(signers):
         note = (
             "it names new operators, and none of them has signed it; agents refuse it until one has"
@@ -98,35 +114,89 @@ def diff_command(
     certificate: Certificate = None,
     key: CertificateKey = None,
 ) -> None:
-    """Show what a document changes: against another file, or against what an agent has."""
+    """Show what a document changes: against another file, or against what runs on an agent.
+
+    Lines begin with + for what is new or starts, ~ for what changes, - for what goes or stops, and
+    = for bandits that the document does not mention, which continue.
+    """
+    document = load_document(new)
     if Path(old).exists():
-        before: Document | None = load_document(Path(old))
+        before = load_document(Path(old))
+        changes, same = differences(before, document), unmentioned(before, document)
     else:
-        found = clients_of([old], token_file, (ca, certificate, key))
-        before = _document_at(old, next(found))
-    lines = differences(before, load_document(new))
-    typer.echo("\n".join(lines) or "nothing changes")
+        (client,) = clients_of([old], token_file, (ca, certificate, key))
+        held, running = _state_of(old, client)
+        changes, same = _effects(document, running)
+        changes = [*differences(held, document), *changes]
+    typer.echo("\n".join([*(changes or ["nothing changes"]), *same]))
 
 
 @cluster.command("apply")
 def apply_command(
     path: DocumentFile,
     to: Annotated[list[str], typer.Option(help="an agent: http://host:port, https://…, unix:path")],
+    retire: Annotated[
+        list[str] | None,
+        typer.Option(help="a running bandit that the document retires; may be repeated"),
+    ] = None,
     token_file: TokenFile = None,
     ca: Ca = None,
     certificate: Certificate = None,
     key: CertificateKey = None,
 ) -> None:
-    """Hand a signed document to one agent, which checks it and spreads it to all others."""
+    """Hand a signed document to one agent, which checks it and spreads it to all others.
+
+    Every running bandit that it stops must be named by --retire.
+    """
     signed = load_signed(path)
-    clients = clients_of(to, token_file, (ca, certificate, key))
-    for address, client in zip(to, clients, strict=True):
-        try:
-            with client:
+    document, confirmed = read_document(signed.content), set(retire or ())
+    with ExitStack() as stack:
+        clients = clients_of(to, token_file, (ca, certificate, key))
+        agents = [(address, stack.enter_context(next(clients))) for address in to]
+        # All agents are asked first: once one of them has the document, it reaches the others.
+        stops: list[tuple[str, str]] = []
+        for address, client in agents:
+            try:
+                running = _running(client)
+            except (UnreachableError, UnavailableError) as error:
+                raise InputError(f"{path} was not handed to {address}: {error}") from error
+            stops += [
+                (name, f"stops bandit {name} on {address}: {_state(running[name])}")
+                for name in sorted(document.retired & running.keys())
+            ]
+        _require_confirmed(document, confirmed, stops)
+        for _, line in stops:
+            typer.echo(f"version {document.version} {line}")
+        for address, client in agents:
+            try:
                 found = client.adopt(to_json(signed))
-        except (UnreachableError, UnavailableError) as error:
-            raise InputError(f"{path} was not handed to {address}: {error}") from error
-        typer.echo(f"{found['id']} has version {found['version']}, {found['digest'][:12]}")
+            except (UnreachableError, UnavailableError) as error:
+                raise InputError(f"{path} was not handed to {address}: {error}") from error
+            typer.echo(f"{found['id']} has version {found['version']}, {found['digest'][:12]}")
+
+
+def _require_confirmed(
+    document: Document, confirmed: set[str], stops: list[tuple[str, str]]
+) -> None:
+    """Reject a document that stops other bandits than an operator has confirmed."""
+    problems = [
+        f"version {document.version} {line}; add --retire {name} to confirm, or remove {name} from "
+        "`retired`, and sign the document again"
+        for name, line in stops
+        if name not in confirmed
+    ]
+    stopping = {name for name, _ in stops}
+    for name in sorted(confirmed - stopping):
+        if name in document.retired:
+            wrong = "no such bandit runs there; leave out the option"
+        else:
+            wrong = (
+                f"`retired` in version {document.version} does not list it; list it there and sign "
+                "the document again, or leave out the option"
+            )
+        problems.append(f"--retire is {name}, but {wrong}")
+    if problems:
+        raise InputError("\n".join(problems))
 
 
 @cluster.command("status")
@@ -168,13 +238,60 @@ def _told(document: Document) -> str:
     return f"version {document.version} of {document.name}"
 
 
-def _document_at(address: str, client: Client) -> Document | None:
+def _state_of(address: str, client: Client) -> tuple[Document | None, Running]:
+    """Return the document that an agent has, and the bandits that run there."""
     try:
         with client:
-            content = client.cluster()["content"]
+            content, running = client.cluster()["content"], _running(client)
     except (UnreachableError, UnavailableError) as error:
-        raise InputError(f"{address} did not tell what document it has: {error}") from error
-    return None if content is None else read_document(content.encode())
+        raise InputError(f"{address} did not report what it runs: {error}") from error
+    return None if content is None else read_document(content.encode()), running
+
+
+def _running(client: Client) -> Running:
+    return {state.name: state for state in client.bandits() if not state.retired}
+
+
+def _effects(document: Document, running: Running) -> tuple[list[str], list[str]]:
+    """Return lines for the bandits that start, change or stop, and for those not mentioned."""
+    changes, same = [], []
+    # What a section leaves out is the same in all clusters, but for the policy.
+    declared = parse_bandits(document.bandits, ClusterConfig("", 0))
+    for name in sorted(declared.keys() | running.keys()):
+        state, bandit = running.get(name), declared.get(name)
+        if state is None:
+            arms = [arm.name for arm in declared[name].arms]
+            changes.append(f"+ bandit {name} starts: arms {', '.join(arms)}")
+        elif bandit is not None:
+            facts = _changed_facts(state, bandit, has_policy="policy" in document.bandits[name])
+            changes += [f"~ bandit {name} {fact}" for fact in facts]
+        elif name in document.retired:
+            changes.append(f"- bandit {name} stops: {_state(state)}")
+        else:
+            same.append(f"= bandit {name} is not mentioned and continues")
+    return changes, same
+
+
+def _changed_facts(state: BanditState, bandit: BanditConfig, *, has_policy: bool) -> Iterator[str]:
+    """Yield what a declaration changes of a running bandit, as far as its agent tells."""
+    frozen = [arm.name for arm in bandit.arms if arm.frozen]
+    facts: list[tuple[str, object, object]] = [
+        ("arms", ", ".join(state.arms), ", ".join(arm.name for arm in bandit.arms)),
+        ("pinned", state.pinned or "none", bandit.pinned or "none"),
+        ("frozen", ", ".join(state.frozen) or "none", ", ".join(frozen) or "none"),
+    ]
+    if has_policy:
+        facts.append(("policy", state.policy, bandit.policy))
+    for key, was, now in facts:
+        if was != now:
+            yield f"{key}: {was} -> {now}"
+
+
+def _state(state: BanditState) -> str:
+    return (
+        f"arms {', '.join(state.arms)}; rewards counted: {state.rewards}; "
+        f"open tickets: {state.open_tickets}"
+    )
 
 
 def clients_of(

@@ -44,11 +44,12 @@ def signed(
 ) -> Signed:
     """Return a document signed by some keys, the first unless told."""
     head: dict[str, Any] = {"name": cluster, "version": version}
+    above = {"retired": tables.pop("retired")} if "retired" in tables else {}
     if operators:
         head["operators"] = [text(each) for each in operators]
     if "revoked" in tables:
         head["revoked"] = tables.pop("revoked")
-    document = read_document(write_config({"cluster": head, **tables}).encode())
+    document = read_document(write_config({**above, "cluster": head, **tables}).encode())
     made = make_head(document.name, document.version, document.content, document.operators)
     return Signed(sign(made, map(key, signers or (1,))), document.content)
 

@@ -17,6 +17,7 @@ from coopbandits.fleet.document.content import (
     check_document,
     differences,
     read_document,
+    unmentioned,
 )
 from coopbandits.fleet.document.seal import signature_file
 from coopbandits.fleet.identity.operators import make_key
@@ -60,6 +61,31 @@ settings.rounds_per_second = 5.0
 settings.signatures_per_second = 1"""
     assert read_document(other.encode()).content == found.content
     assert read_document(WHOLE.replace("shop-9", "shop-8").encode()).content != found.content
+
+
+def test_bandits_are_retired_by_name_and_not_declared_as_well() -> None:
+    head = '[cluster]\nname = "shop"\nversion = 3\n'
+    found = read_document(f'retired = ["banner", "page"]\n{head}'.encode())
+    assert found.retired == {"banner", "page"}
+    assert found.content.startswith(b'retired = ["banner", "page"]\n\n[cluster]\n')
+    assert read_document(found.content) == found
+    assert (
+        read_document(f"retired = []\n{head}".encode()).content
+        == read_document(head.encode()).content
+    )
+    for value, wrong in (
+        ('["button"]', "bandit button is retired and declared in [bandits.button]; remove it"),
+        ('["a b"]', "retired[0] is 'a b'; it must be a name such as 'checkout-button'"),
+        ('"banner"', "retired is 'banner'; it must be a list of bandits' names, such as"),
+        ("[3]", "retired[0] is 3; it must be a name such as"),
+    ):
+        text = f'retired = {value}\n{head}[bandits.button]\narms = ["a", "b"]\n'
+        with pytest.raises(InputError) as refused:
+            read_document(text.encode())
+        (line,) = str(refused.value).splitlines()
+        assert wrong in line
+    with pytest.raises(InputError, match=r"\[cluster\] has the key retired; write it at the top"):
+        read_document(f'{head}retired = ["banner"]\n'.encode())
 
 
 def test_all_problems_are_told_at_once() -> None:
@@ -216,7 +242,8 @@ def test_what_changes_is_told_line_by_line() -> None:
             revoked=["a"],
             members=[{"id": "b", "address": "b:1"}, {"id": "c", "address": "c:1"}],
             settings={"rounds_per_second": 5.0},
-            bandits={"button": {"arms": ["red", "blue"]}},
+            bandits={"button": {"arms": ["red", "blue"], "pinned": "red"}, "banner": {}},
+            retired=["old", "gone"],
         ).content
     )
     new = read_document(
@@ -226,18 +253,26 @@ def test_what_changes_is_told_line_by_line() -> None:
             members=[{"id": "b", "address": "b:2"}],
             settings={"max_pulls_per_second": 10.0},
             bandits={"button": {"arms": ["red", "blue", "green"]}, "page": {}},
+            retired=["gone", "late"],
         ).content
     )
     assert differences(old, new) == [
         '~ [bandits.button] arms: ["red", "blue"] -> ["red", "blue", "green"]',
+        '- [bandits.button] pinned = "red"',
+        "+ [bandits.page]",
         "~ [cluster] version: 1 -> 2",
         "+ [settings] max_pulls_per_second = 10",
         "- [settings] rounds_per_second = 5",
-        "+ bandit page",
         "~ member b: b:1 -> b:2",
         "- member c = c:1",
         f"+ operator {text(2)}",
+        "+ retired late",
         "- revoked a",
     ]
+    assert unmentioned(old, new) == [
+        "= bandit banner is not mentioned and continues",
+        "= bandit old is not mentioned and stays retired",
+    ]
+    assert unmentioned(new, new) == []
     assert differences(new, new) == []
     assert differences(None, old)[0].startswith("+ ")

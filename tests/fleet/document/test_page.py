@@ -21,10 +21,11 @@ PAGE = (Path(__file__).parents[3] / "docs" / "fleet" / "document.md").read_text(
 
 
 def test_its_files_are_accepted() -> None:
-    node, document = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
+    node, document, retired = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.M | re.S)
     for key, value in tomllib.loads(node)["document"].items():
         read_value(key, value, DOCUMENT.types[key])
     assert read_document(document.encode()).version == 1
+    assert read_document(f"{retired}\n{document}".encode()).retired == {"old-banner"}
 
 
 def test_its_table_lists_all_keys() -> None:

@@ -125,6 +125,47 @@ def test_all_objections_are_told_and_nothing_has_changed() -> None:
     assert (one.version, quiet.taken, bytes(disk.data)) == (1, [1], before)
 
 
+# What earlier documents said of bandits
+
+
+def said(one: DocumentStore) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the versions by which bandits are declared and retired."""
+    assert one.document is not None
+    sections = {name: section.version for name, section in one.document.sections.items()}
+    return sections, dict(one.document.stopped)
+
+
+def test_what_a_document_does_not_mention_stays_as_earlier_ones_say() -> None:
+    disk = MemoryDisk()
+    one, tables = store(disk), {"a": {"arms": ["x", "y"]}, "b": {"sigma": 1.5}}
+    adopt(one, signed(1, bandits=tables, retired=["c"]))
+    assert said(one) == ({"a": 1, "b": 1}, {"c": 1})
+    adopt(one, signed(2, bandits={"b": {"sigma": 2.0}, "d": {}}))
+    assert said(one) == ({"a": 1, "b": 2, "d": 2}, {"c": 1})
+    adopt(one, signed(4, retired=["d", "c", "other"], bandits={"e": {}}))
+    for found in (one, store(disk), one):
+        assert said(found) == ({"a": 1, "b": 2, "e": 4}, {"c": 1, "d": 4, "other": 4})
+        assert found.document is not None
+        assert found.document.sections["a"].table == tables["a"]
+        assert found.document.sections["b"].table == {"sigma": 2.0}
+        one.journal.compact({})
+    adopt(one, signed(5, bandits={"c": {}, "d": {}}))
+    assert said(store(disk)) == ({"a": 1, "b": 2, "e": 4, "c": 5, "d": 5}, {"other": 4})
+    away = store()
+    adopt(away, signed(5, bandits={"c": {}, "d": {}}))
+    assert said(away) == ({"c": 5, "d": 5}, {}), "it never saw the others"
+
+
+def test_an_alarm_keeps_what_earlier_documents_said() -> None:
+    disk = MemoryDisk()
+    one = store(disk)
+    adopt(one, signed(1, bandits={"a": {}}, retired=["b"]))
+    adopt(one, signed(2))
+    with pytest.raises(RivalError):
+        adopt(one, signed(2, retired=["a"]))
+    assert said(store(disk)) == ({"a": 1}, {"b": 1})
+
+
 # Two contents of one version
 
 

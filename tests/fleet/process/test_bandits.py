@@ -22,7 +22,8 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.client import AsyncClient, Client
 from coopbandits.fleet.config import read_config, write_config
-from coopbandits.fleet.document.seal import to_json
+from coopbandits.fleet.document.seal import sign_file, to_json
+from coopbandits.fleet.identity.operators import key_text, make_key
 from coopbandits.fleet.process.backup import back_up, restore
 from coopbandits.fleet.process.declarations import Declarations
 from coopbandits.fleet.process.embedded import LocalAgent
@@ -170,10 +171,8 @@ def test_an_agent_in_a_thread_takes_other_arms_while_it_runs(files: list[Path]) 
         assert [each.name for each in agent.bandits()] == ["checkout-button", "banner"]
 
 
-def test_a_document_without_bandits_goes_back_to_what_a_program_has_declared(
-    tmp_path: Path,
-) -> None:
-    """As to what was reloaded; and where the document declares bandits, a program does not."""
+def test_what_a_document_declares_a_file_can_leave_out_and_cannot_change(tmp_path: Path) -> None:
+    """Whether the file is reloaded or handed in by a program; all else stays with the file."""
     path = tmp_path / "node.toml"
     node = {"id": "shop-1", "listen": "127.0.0.1:0", "journal": "memory"}
     cluster = {"name": "shop", "epoch": datetime(2026, 1, 31, tzinfo=UTC)}
@@ -193,16 +192,56 @@ def test_a_document_without_bandits_goes_back_to_what_a_program_has_declared(
         agent.take(declared(**wider))
         agent.adopt(to_json(signed(1, settings={"rounds_per_second": 10.0})))
         assert listed() == wider
-        ruled = {"one": {"arms": ["red", "blue"], "sigma": 1.0}}
-        agent.adopt(to_json(signed(2, bandits=ruled)))
-        with pytest.raises(InputError, match=r"version 2\b"):
-            agent.take(declared(other=["q", "r"]))
-        assert listed() == {"one": ["red", "blue"]}
+        narrow, other = ["red", "blue"], ["q", "r"]
+        agent.adopt(to_json(signed(2, bandits={"one": {"arms": narrow, "sigma": 1.0}})))
+        assert listed() == {"one": narrow, "two": ["x", "y"]}
+        with pytest.raises(
+            InputError, match=r"\[bandits\.one\] changed, but version 2\b.*declares"
+        ):
+            agent.take(declared(one=["red", "pink"], other=other))
         agent.take(declared(**wider))  # as it is
-        agent.adopt(to_json(signed(3)))
-        assert listed() == wider
+        agent.take(declared(one=narrow, other=other))  # as the document has it
+        assert listed() == {"one": narrow, "other": other}
+        agent.adopt(to_json(signed(3, retired=["other"])))
+        agent.take(declared(other=other))
+        assert listed() == {"one": narrow}
+        with pytest.raises(InputError, match=r"\[bandits\.other\] .* version 3\b.* retired"):
+            agent.take(declared(other=["q", "s"]))
+        agent.take(declared(two=["x", "y"]))
+        assert listed() == {"two": ["x", "y"], "one": narrow}
     with LocalAgent(path, insecure=True) as agent:
-        assert listed() == wider
+        assert listed() == {"two": ["x", "y"], "one": narrow}
+
+
+def test_a_watched_document_retires_what_it_lists_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    key, document, path = (tmp_path / name for name in ("key", "cluster.toml", "node.toml"))
+    arms = {"arms": ["x", "y"], "sigma": 1.0}
+    tables = {
+        "cluster": {"name": "shop", "epoch": datetime(2026, 1, 31, tzinfo=UTC)},
+        "node": {"id": "shop-1", "listen": "127.0.0.1:0", "journal": "memory"},
+        "document": {"operators": [key_text(make_key(key))], "file": document.name},
+        "bandits": {"one": arms, "two": arms},
+    }
+    path.write_text(write_config(tables))
+
+    def put(version: int, above: str = "", below: str = "") -> None:
+        document.write_text(f'{above}[cluster]\nname = "shop"\nversion = {version}\n{below}')
+        sign_file(document, [key])
+        wait(lambda: agent.cluster()["version"] == version)
+
+    def listed() -> list[str]:
+        return [bandit.name for bandit in agent.bandits() if not bandit.retired]
+
+    with LocalAgent(path, insecure=True) as agent:
+        put(1, below='[bandits.three]\narms = ["x", "y"]\nsigma = 1.0\n')
+        assert listed() == ["one", "two", "three"]
+        put(2, above='retired = ["two"]\n')
+        assert listed() == ["one", "three"]
+        assert "cluster document version 2 retired bandit two" in caplog.messages
+        assert agent.cluster()["retired"] == {"two": 2}
 
 
 def test_an_agent_with_several_bandits_is_operated_as_a_whole(tmp_path: Path) -> None:

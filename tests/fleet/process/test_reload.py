@@ -203,6 +203,22 @@ def test_sections_that_contradict_the_document_are_neither_reloaded_nor_started_
         assert agent.cluster()["version"] == 1
 
 
+def test_an_arm_of_a_section_that_no_document_declares_is_purged_in_two_steps(
+    sections: Sections,
+) -> None:
+    wide, narrow = ARMS | {"arms": ["red", "blue", "green"]}, ARMS | {"purged": ["green"]}
+    with LocalAgent(sections.write(one=wide)) as agent:
+        agent.adopt(to_json(signed(1, bandits={"page": ARMS})))
+        assert "[bandits.one] purges 'green'" in take_over(agent, sections.write(one=narrow))
+        assert listed(agent)["one"] == wide["arms"]
+    early = LocalAgent(sections.write(one=narrow))
+    with pytest.raises(InputError, match="purges 'green'"), early:
+        pass
+    with LocalAgent(sections.write(one=ARMS)) as agent:
+        assert "reloaded" in take_over(agent, sections.write(one=narrow))
+        assert listed(agent) == {"one": ARMS["arms"], "page": ARMS["arms"]}
+
+
 def test_the_page_shows_how_many_neighbours_are_waited_for_since_a_reload(
     sections: Sections,
 ) -> None:

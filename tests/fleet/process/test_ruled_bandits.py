@@ -54,20 +54,103 @@ def test_an_arm_is_added_everywhere_and_nothing_is_forgotten() -> None:
     assert fleet.learned(1) == pytest.approx(dict(fleet.counts))
 
 
-def test_bandits_come_and_go_and_a_document_without_any_goes_back_to_the_files() -> None:
+def running(fleet: Many, agent: int) -> set[str]:
+    return {state.name for state in fleet.of(agent).bandits() if not state.retired}
+
+
+def test_requests_to_all_bandits_continue_through_a_first_document() -> None:
+    """It adds one bandit, and the two in the files of the nodes are asked in every round."""
+    fleet = fleet_of(3)
+    fleet.crash(2)
+    asked = {"button", "banner"}
+    fleet.shells[0].adopt(signed(1, bandits={"page": BANNER}))
+    for step in range(60):
+        if step == 20:
+            fleet.restart(2)
+        for agent in range(3):
+            if fleet.nodes[agent] is not None:
+                for name in asked:
+                    fleet.play(agent, name, 0.5)
+        fleet.steps(1)
+    fleet.steps(40)
+    assert versions(fleet) == [1] * 3
+    for agent in range(3):
+        assert running(fleet, agent) == asked | {"page"}
+        assert fleet.play(agent, "page", 1.0) in MENU
+        assert not [note for note in fleet.node(agent).events.notes if note.kind == "retired"]
+    fleet.steps(40)
+    assert fleet.learned(2) == pytest.approx(dict(fleet.counts))
+
+
+def test_what_an_earlier_document_declared_continues_also_after_a_restart() -> None:
+    fleet = fleet_of(3)
+    fleet.crash(2)
+    fleet.shells[0].adopt(signed(1, bandits={"button": WIDE, "page": BANNER}))
+    fleet.steps(40)
+    fleet.shells[1].adopt(signed(2, settings={"rounds_per_second": 5.0}))
+    fleet.steps(40)
+    for _ in range(2):
+        for agent in range(2):
+            assert running(fleet, agent) == {"button", "banner", "page"}
+            assert arms(fleet, agent) == WIDE["arms"]
+            fleet.crash(agent)
+            fleet.restart(agent)
+    fleet.restart(2)
+    fleet.steps(60)
+    assert versions(fleet) == [2] * 3
+    assert running(fleet, 2) == {"button", "banner"}, "it never saw version 1"
+    assert arms(fleet, 2) == BUTTON["arms"]
+    assert fleet.of(0).cluster()["bandits"] == {"button": 1, "page": 1}
+    assert fleet.of(2).cluster()["bandits"] == {}
+
+
+def test_only_what_a_document_lists_as_retired_stops(caplog: pytest.LogCaptureFixture) -> None:
     fleet = fleet_of(2)
-    fleet.shells[0].adopt(signed(1, bandits={"button": BUTTON, "page": BANNER}))
+    fleet.shells[0].adopt(signed(1, bandits={"page": BANNER, "other": BUTTON}))
     fleet.steps(40)
-    assert fleet.play(1, "page", 0.5) in MENU
-    with pytest.raises(InputError):
-        fleet.of(1).bandit("banner").choose()
-    fleet.shells[1].adopt(signed(2))
+    late = fleet.of(1).bandit("page").choose()
+    fleet.shells[1].settle()
+    caplog.set_level("INFO")
+    fleet.shells[0].adopt(signed(2, retired=["page", "banner", "unknown"]))
     fleet.steps(40)
-    assert fleet.play(0, "banner", 0.5) in MENU
-    with pytest.raises(InputError):
-        fleet.of(0).bandit("page").choose()
+    sentences = [f"cluster document version 2 retired bandit {name}" for name in ("banner", "page")]
+    for agent in range(2):  # the second one heard of it from its neighbour
+        assert running(fleet, agent) == {"button", "other"}
+        with pytest.raises(InputError, match="retired"):
+            fleet.of(agent).bandit("banner").choose()
+        notes = [note.text for note in fleet.node(agent).events.notes if note.kind == "retired"]
+        assert sorted(notes) == sentences
+        told = fleet.of(agent).cluster()
+        assert told["retired"] == {"page": 2, "banner": 2, "unknown": 2}
+        assert told["bandits"] == {"other": 1}
+    for sentence in sentences:
+        assert caplog.messages.count(sentence) == 2
+    fleet.reward(1, "page", late.ticket, 1.0)
+    fleet.shells[0].adopt(signed(3))
     fleet.steps(40)
-    assert fleet.learned(0) == pytest.approx(dict(fleet.counts)), "what was learned is kept"
+    assert running(fleet, 1) == {"button", "other"}, "a later document does not mention them"
+    fleet.crash(1)
+    fleet.restart(1)
+    assert running(fleet, 1) == {"button", "other"}
+    fleet.shells[0].adopt(signed(4, bandits={"page": BANNER}, retired=["banner"]))
+    fleet.steps(60)
+    assert running(fleet, 1) == {"button", "other", "page"}
+    assert fleet.of(1).cluster()["retired"] == {"banner": 2, "unknown": 2}
+    assert fleet.learned(1) == pytest.approx(dict(fleet.counts)), "what was learned is kept"
+
+
+def test_a_document_is_checked_together_with_the_bandits_that_it_does_not_mention() -> None:
+    fleet = fleet_of(1, declared=both(number=7))
+    with pytest.raises(InputError) as refused:
+        fleet.shells[0].adopt(signed(1, bandits={"page": BANNER | {"number": 7}}))
+    assert str(refused.value).startswith("bandits button and page have the same number 7;")
+    fleet.shells[0].adopt(signed(1, bandits={"page": BANNER | {"half_life": "60s"}}))
+    with pytest.raises(InputError, match=r"\[bandits\.page\] half_life is 1 min"):
+        fleet.shells[0].adopt(signed(2, settings={"rounds_per_second": 0.1}))
+    assert versions(fleet) == [1]
+    slow = signed(2, settings={"rounds_per_second": 0.1}, retired=["page"])
+    fleet.shells[0].adopt(slow)
+    assert running(fleet, 0) == {"button", "banner"}
 
 
 def test_new_sessions_keep_the_pace_of_the_document() -> None:

@@ -33,8 +33,8 @@ def test_who_has_which_version_is_told() -> None:
     service = service_of(fleet, 1)
     assert service.cluster() == {
         "id": "n1", "cluster": "shop", "version": 0, "digest": "", "alarm": "",
-        "operators": [text(1)], "neighbors": {"n0": None, "n2": None}, "content": None,
-        "signed": None,
+        "operators": [text(1)], "neighbors": {"n0": None, "n2": None}, "bandits": {},
+        "retired": {}, "content": None, "signed": None,
     }  # fmt: skip
     pass_seconds(fleet, 1)
     fleet.cut_link(1, 2)

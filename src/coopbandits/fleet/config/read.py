@@ -244,11 +244,15 @@ def write_config(tables: Mapping[str, Any]) -> str:
     """Return TOML for tables, and lists of tables, of plain values.
 
     ``{"node": {"id": "a"}, "neighbors": [{"id": "b"}]}`` becomes ``[node]`` and ``[[neighbors]]``,
-    and a table of tables ``{"bandits": {"a": {…}}}`` becomes ``[bandits.a]``.
+    and a table of tables ``{"bandits": {"a": {…}}}`` becomes ``[bandits.a]``. Lists of other values
+    come first, above all tables.
     """
-    parts = []
+    plain = {name: each for name, each in tables.items() if _is_plain_list(each)}
+    parts = [f"{_key(name)} = {_value(each)}\n" for name, each in plain.items()]
     flat: dict[str, Any] = {}
     for name, table in tables.items():
+        if name in plain:
+            continue
         if isinstance(table, Mapping) and table and all(map(_is_table, table.values())):
             flat |= {f"{name}.{_key(key)}": each for key, each in table.items()}
         else:
@@ -263,6 +267,10 @@ def write_config(tables: Mapping[str, Any]) -> str:
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, Mapping)
+
+
+def _is_plain_list(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and not any(map(_is_table, value))
 
 
 def _key(name: str) -> str:

@@ -2,6 +2,8 @@
 
 ::
 
+    retired = ["banner"]               # bandits that stop
+
     [cluster]
     name = "shop"                      # as in [cluster] of every node
     version = 2                        # the highest one is in force
@@ -15,9 +17,13 @@
     id = "shop-1"
     address = "10.0.0.1:7400"
 
-    [bandits.button]                   # as in a node's file; by default those of the files
+    [bandits.button]                   # as in a node's file
     arms = ["red", "green"]
     reward_range = [0.0, 1.0]
+
+A bandit that a document does not mention stays as it is: declared by an earlier document, retired
+by one, or as in the node's file. So a document is in force together with what earlier ones say of
+other bandits (`Document.after`).
 
 What is signed and spread is this text in one canonical form: sorted keys, no comments. So equal
 contents have equal bytes, whoever wrote them.
@@ -34,7 +40,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
 
@@ -46,12 +52,14 @@ from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.config.read import ConfigError, parse_bandits, write_config
 from coopbandits.fleet.config.values import (
     MIN_RATE,
+    BanditName,
     Name,
     NodeId,
     Operators,
     Rate,
     Table,
     TableReader,
+    read_value,
     table_of,
 )
 from coopbandits.fleet.identity.names import agent_number
@@ -68,7 +76,7 @@ MAX_ROUNDS = 200.0
 
 BANDIT_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
-TABLES = ("cluster", "settings", "members", "bandits")
+TABLES = ("retired", "cluster", "settings", "members", "bandits")
 
 Version = Annotated[
     int,
@@ -94,6 +102,19 @@ NodeIds = Annotated[
     frozenset[NodeId], Meta(description="a list of agents' ids, such as ['shop-1']")
 ]
 
+BanditNames = Annotated[
+    frozenset[BanditName], Meta(description="a list of bandits' names, such as ['banner']")
+]
+
+RETIRED_ELSEWHERE = "[cluster] has the key retired; write it at the top, above all tables"
+
+
+class Section(NamedTuple):
+    """A bandit's section, and the version of the document that has it."""
+
+    version: int
+    table: Mapping[str, Any]
+
 
 @dataclass(frozen=True)
 class Document:
@@ -113,8 +134,14 @@ class Document:
         Agents that may have links, and their addresses; empty for all agents.
     bandits : mapping of str to table
         Declarations of bandits, as written.
+    retired : frozenset of str
+        Names of the bandits that it retires.
     content : bytes
         The canonical text.
+    sections : mapping of str to Section
+        What is declared in this document, and in earlier ones if this one does not mention it.
+    stopped : mapping of str to int
+        Retired bandits that no document has declared since, with the version that retired them.
     """
 
     name: Name
@@ -124,7 +151,21 @@ class Document:
     settings: Mapping[str, float] = field(default_factory=dict)
     members: Mapping[str, Address] = field(default_factory=dict)
     bandits: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    retired: frozenset[str] = frozenset()
     content: bytes = b""
+    sections: Mapping[str, Section] = field(default_factory=dict)
+    stopped: Mapping[str, int] = field(default_factory=dict)
+
+    def after(self, previous: Document | None) -> Document:
+        """Return the document together with what earlier ones say of bandits not mentioned here."""
+        if previous is None:
+            return self
+        sections = {n: s for n, s in previous.sections.items() if n not in self.retired}
+        stopped = {n: v for n, v in previous.stopped.items() if n not in self.bandits}
+        # Documents list a name again for agents that were away; the first of them retired it here.
+        return replace(
+            self, sections={**sections, **self.sections}, stopped={**self.stopped, **stopped}
+        )
 
 
 CLUSTER = table_of(Document)
@@ -148,9 +189,19 @@ def read_document(content: bytes) -> Document:
     except (ValueError, RecursionError) as error:
         raise InputError(f"the document is not TOML: {error}; correct its syntax") from None
     tables = TableReader(given, TABLES)
-    cluster, settings = tables.table("cluster", CLUSTER), tables.table("settings", SETTINGS)
+    cluster = tables.table("cluster", CLUSTER, {"retired": RETIRED_ELSEWHERE})
+    settings = tables.table("settings", SETTINGS)
     members, bandits = tables.addresses("members", "member"), tables.sections("bandits")
-    problems = tables.problems
+    problems, retired = tables.problems, frozenset[str]()
+    try:
+        retired = read_value("retired", given.get("retired", []), BanditNames)
+    except InputError as error:
+        problems.append(str(error))
+    for name in sorted(retired & bandits.keys()):
+        problems.append(
+            f"bandit {name} is retired and declared in [bandits.{name}]; remove it from one of "
+            "the two"
+        )
     for name, table in bandits.items():
         if not BANDIT_NAME.fullmatch(name):
             problems.append(
@@ -175,8 +226,13 @@ def read_document(content: bytes) -> Document:
         raise InputError("the document is nested too deeply; write plain tables") from None
     canonical = text.encode()
     _require_size(canonical)
-    return Document(
-        **cluster, settings=settings, members=members, bandits=bandits, content=canonical
+    document = Document(**cluster, settings=settings, members=members, bandits=bandits)
+    return replace(
+        document,
+        retired=retired,
+        content=canonical,
+        sections={name: Section(document.version, table) for name, table in bandits.items()},
+        stopped=dict.fromkeys(retired, document.version),
     )
 
 
@@ -246,23 +302,39 @@ def _cluster_of(node: NodeConfig, document: Document) -> ClusterConfig:
 
 
 def declared_by(document: Document, node: NodeConfig) -> dict[str, BanditConfig]:
-    """Return the bandits of a node under a document: those of its own file if that has none.
+    """Return the bandits of a node under a document: declared there, before, or in its own file.
 
     The token of a bandit is a file on each machine, and remains the one in the node's own file.
     """
-    cluster = _cluster_of(node, document)
-    if not document.bandits:
-        return {name: replace(bandit, cluster=cluster) for name, bandit in node.bandits.items()}
-    found = parse_bandits(document.bandits, cluster)
+    tables = {name: section.table for name, section in document.sections.items()}
+    found = _undocumented(document, node) | parse_bandits(tables, _cluster_of(node, document))
     tokens = {name: bandit.token_file for name, bandit in node.bandits.items()}
-    return {name: replace(each, token_file=tokens.get(name)) for name, each in found.items()}
+    order = dict.fromkeys([*node.bandits, *found])  # the first bandit is shown first on the page
+    return {
+        name: replace(found[name], token_file=tokens.get(name)) for name in order if name in found
+    }
+
+
+def _undocumented(document: Document, node: NodeConfig) -> dict[str, BanditConfig]:
+    """Return the bandits of a node's file that no document has mentioned."""
+    cluster = _cluster_of(node, document)
+    return {
+        name: replace(bandit, cluster=cluster)
+        for name, bandit in node.bandits.items()
+        if name not in document.sections and name not in document.stopped
+    }
 
 
 def bandit_problems(
-    bandits: Mapping[str, Mapping[str, Any]], cluster: ClusterConfig
+    bandits: Mapping[str, Mapping[str, Any]],
+    cluster: ClusterConfig,
+    others: Mapping[str, BanditConfig] | None = None,
 ) -> Iterator[str]:
-    """Yield a sentence for everything in declarations that no agent of a cluster accepts."""
-    readable: dict[str, BanditConfig] = {}
+    """Yield a sentence for everything in declarations that no agent of a cluster accepts.
+
+    `others` are declared elsewhere, and valid by themselves.
+    """
+    readable = dict(others or {})
     for name, table in bandits.items():
         if "token_file" in table:
             yield f"[bandits.{name}] token_file is a file of each node; name it there instead"
@@ -275,10 +347,9 @@ def bandit_problems(
 
 def declared_problems(document: Document, node: NodeConfig) -> Iterator[str]:
     """Yield a sentence for every problem of the bandits in `declared_by`."""
-    if document.bandits:
-        yield from bandit_problems(document.bandits, _cluster_of(node, document))
-    else:
-        yield from declaration_problems(declared_by(document, node))
+    tables = {name: section.table for name, section in document.sections.items()}
+    others = _undocumented(document, node)
+    yield from bandit_problems(tables, _cluster_of(node, document), others)
 
 
 def member_problems(document: Document, node: NodeConfig) -> Iterator[str]:
@@ -296,8 +367,12 @@ def member_problems(document: Document, node: NodeConfig) -> Iterator[str]:
 
 
 def differences(old: Document | None, new: Document) -> list[str]:
-    """Return a line for everything that a new document adds, removes or changes."""
-    before, after = _facts(old) if old else {}, _facts(new)
+    """Return a line for everything that a new document adds, removes or changes.
+
+    Bandits that it does not mention are left out, since nothing changes for them.
+    """
+    after = _facts(new)
+    before = _facts(_as_mentioned(old, new)) if old else {}
     lines = []
     for place in sorted(before.keys() | after.keys()):
         was, now = before.get(place), after.get(place)
@@ -310,15 +385,35 @@ def differences(old: Document | None, new: Document) -> list[str]:
     return lines
 
 
+def unmentioned(old: Document, new: Document) -> list[str]:
+    """Return a line for every bandit that a new document leaves as an old one has it."""
+    mentioned = new.bandits.keys() | new.retired
+    states = dict.fromkeys(old.retired, "stays retired") | dict.fromkeys(old.bandits, "continues")
+    return [
+        f"= bandit {name} is not mentioned and {states[name]}"
+        for name in sorted(states.keys() - mentioned)
+    ]
+
+
+def _as_mentioned(old: Document, new: Document) -> Document:
+    """Return an old document without the bandits that a new one does not mention."""
+    return replace(
+        old,
+        bandits={name: table for name, table in old.bandits.items() if name in new.bandits},
+        retired=old.retired & (new.retired | new.bandits.keys()),
+    )
+
+
 def _facts(document: Document) -> dict[str, str]:
     """Return all settings of a document as text, by place."""
     found = {"[cluster] name": document.name, "[cluster] version": str(document.version)}
     found |= {f"operator {key_text(key)}": "" for key in document.operators}
     found |= {f"revoked {name}": "" for name in document.revoked}
+    found |= {f"retired {name}": "" for name in document.retired}
     found |= {f"[settings] {key}": f"{value:g}" for key, value in document.settings.items()}
     found |= {f"member {name}": str(place) for name, place in document.members.items()}
     for name, table in document.bandits.items():
-        found[f"bandit {name}"] = ""
+        found[f"[bandits.{name}]"] = ""
         for key, value in table.items():
             shown = json.dumps(value, default=str, ensure_ascii=False)
             found[f"[bandits.{name}] {key}"] = shown

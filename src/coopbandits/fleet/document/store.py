@@ -3,6 +3,7 @@
 A document is checked in full before anything happens: its signature, the cluster's name, its
 version, and its content, by every subscriber that has to apply it. Then it is written to the
 journal, and then it takes effect. So after a crash an agent has either the old one or the new one.
+What earlier documents said of bandits that it does not mention is kept beside it.
 
 Two documents of one version with different contents mean that an operator made a mistake, or that
 a key was stolen. An agent cannot decide which of them is right, so it keeps the first one, stops
@@ -14,12 +15,13 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from hashlib import sha256
 
 import msgspec
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.document.content import Document, read_document
+from coopbandits.fleet.document.content import Document, Section, read_document
 from coopbandits.fleet.document.seal import MAX_CHAIN, Head, Key, Seal, Signed, Trust
 from coopbandits.fleet.identity.operators import key_text
 from coopbandits.fleet.storage.disk import DiskError
@@ -76,6 +78,10 @@ class StoredDocument(msgspec.Struct, frozen=True):
         The keys that were trusted once, until a document named others.
     rival : Seal or None
         Another document of the same version.
+    sections : dict of str to Section
+        Bandits that earlier documents declared, and this one does not mention.
+    stopped : dict of str to int
+        Retired bandits, and the version that retired each.
     """
 
     signed: Signed
@@ -84,6 +90,8 @@ class StoredDocument(msgspec.Struct, frozen=True):
     roots: tuple[Key, ...]
     dropped: tuple[Key, ...]
     rival: Seal | None = None
+    sections: dict[str, Section] = {}
+    stopped: dict[str, int] = {}
 
 
 class RivalError(InputError):
@@ -120,12 +128,15 @@ class DocumentStore:
         try:
             stored = msgspec.msgpack.decode(journal.adopted.document, type=StoredDocument)
             self.head = stored.signed.seal.open()
-            self.document = _read(stored.signed, self.head)
+            document = _read(stored.signed, self.head)
         except (InputError, msgspec.MsgspecError) as error:
             raise InputError(
                 f"cannot use the cluster's document in the journal: {error}; install the version "
                 "that wrote it, or a later one"
             ) from None
+        self.document = replace(
+            document, sections={**stored.sections, **document.sections}, stopped=stored.stopped
+        )
         self.stored = stored if stored.roots == self.roots else self._with_roots(stored)
 
     def _with_roots(self, stored: StoredDocument) -> StoredDocument:
@@ -239,7 +250,7 @@ class DocumentStore:
         if verified is None:
             return False
         head, trust = verified
-        document = _read(signed, head)
+        document = _read(signed, head).after(self.document)
         problems: list[str] = []
         if document.operators and not signed.seal.signed_by(document.operators):
             problems.append(
@@ -269,6 +280,12 @@ class DocumentStore:
                 keys=keys,
                 roots=self.roots,
                 dropped=tuple(sorted(once.difference(keys))),
+                sections={
+                    name: section
+                    for name, section in document.sections.items()
+                    if name not in document.bandits
+                },
+                stopped=dict(document.stopped),
             )
         )
         self.head, self.document = head, document

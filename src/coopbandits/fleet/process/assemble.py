@@ -38,6 +38,7 @@ from coopbandits.fleet.process.declarations import (
     document_problems,
     in_force,
     journal_problems,
+    only_in_file,
     purge_problems,
     room_for,
 )
@@ -66,14 +67,14 @@ def open_bandits(
 ) -> Bandits:
     """Open an agent's journal, apply what is declared, and write the first snapshot.
 
-    `stepwise` rejects a purge of an arm that was chosen until now, unless the document orders it.
+    `stepwise` rejects a purge of an arm that was chosen until now, unless a document orders it.
     """
     bandits = open_kept(config, disk, clock, words, number)
     document = adopted_document(config, bandits.journal)
     declared = in_force(config, document)
     problems = [*document_problems(document, declared), *journal_problems(bandits, declared)]
-    if stepwise and not (document and document.bandits):
-        problems += purge_problems(bandits, declared)
+    if stepwise:
+        problems += purge_problems(bandits, only_in_file(declared, document))
     if problems:
         raise InputError("\n".join(problems))
     declare(bandits, declared.values(), write=False)

@@ -1,8 +1,10 @@
 """Changes of an agent's bandits: what its file or the cluster's document declares, in force.
 
-Bandits are declared in the agent's own file, unless the cluster's document declares some; then
-those count for every agent, and the file may differ in tokens alone. Every change is checked
-against what was learned before anything is written, and applied completely or not at all.
+Bandits are declared in the agent's own file and in the cluster's documents. What a document says of
+a bandit counts for every agent that has seen it, until a later one says otherwise: of the file's
+section only the token counts then. A document retires the bandits that it names, and no others.
+Every change is checked against what was learned before anything is written, and applied completely
+or not at all.
 
 A bandit that is no longer declared is *retired*: it makes no more choices, its late rewards still
 count, and it stays in the journal. Arms that are left out are treated the same way; only a *purge*
@@ -11,6 +13,7 @@ forgets an arm, and cannot be undone.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +33,8 @@ from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.records import Declared
 from coopbandits.fleet.storage.replica import Bandits, Declaration
 
+log = logging.getLogger(__name__)
+
 Declarations = Mapping[str, BanditConfig]
 
 LARGE = 1 << 26
@@ -48,8 +53,14 @@ def adopted_document(config: NodeConfig, journal: Journal) -> Document | None:
 
 
 def in_force(config: NodeConfig, document: Document | None) -> Declarations:
-    """Return the bandits of the document, or of the agent's file if it declares none."""
+    """Return the bandits of the documents, and those of the agent's file besides."""
     return declared_by(document, config) if document else config.bandits
+
+
+def only_in_file(declared: Declarations, document: Document | None) -> Declarations:
+    """Return the declarations that come from the agent's file, and from no document."""
+    documented = document.sections.keys() if document else ()
+    return {name: bandit for name, bandit in declared.items() if name not in documented}
 
 
 def all_bandits(config: NodeConfig, bandits: Bandits, declared: Declarations) -> list[BanditConfig]:
@@ -199,8 +210,9 @@ def take(service: ServedAgent, declared: Declarations) -> None:
 def take_file(service: ServedAgent, declared: Declarations) -> None:
     """Change the bandits of a running agent to those of its changed file.
 
-    If the document declares bandits, the file's may differ in their tokens alone, which are each
-    node's own. Otherwise they are in force.
+    Bandits that the file no longer has are retired, unless a document declares them. Of a section
+    for a bandit that a document declares or retires, the token alone may change, which is each
+    node's own; the section may also be removed, or brought to what is in force.
 
     Raises
     ------
@@ -211,29 +223,41 @@ def take_file(service: ServedAgent, declared: Declarations) -> None:
     """
     document = service.node.settings.documents.document
     before, after = service.config, replace(service.config, bandits=declared)
-    if document is None or not document.bandits:
+    problems = list(_overruled(before, after, document)) if document else []
+    if not problems:
         found = in_force(after, document)
-        problems = [
-            *document_problems(document, found),
-            *purge_problems(service.node.bandits, found),
-        ]
-        if problems:
-            raise InputError("\n".join(problems))
-        take(service, found)
-    elif _without_tokens(before) != _without_tokens(after):
-        raise InputError(
-            f"sections [bandits.NAME] changed, but version {document.version} of the cluster's "
-            "document declares the bandits; change the document instead, and undo this"
-        )
+        problems += document_problems(document, found)
+        problems += purge_problems(service.node.bandits, only_in_file(found, document))
+    if problems:
+        raise InputError("\n".join(problems))
+    take(service, found)
     service.config = after
 
 
-def _without_tokens(config: NodeConfig) -> dict[str, BanditConfig]:
-    return {name: replace(each, token_file=None) for name, each in config.bandits.items()}
+def _overruled(before: NodeConfig, after: NodeConfig, document: Document) -> Iterator[str]:
+    """Yield a sentence for every changed section of a file that a document keeps from counting."""
+    ruling = declared_by(document, after)
+    for name, bandit in after.bandits.items():
+        old = before.bandits.get(name)
+        if old is not None and replace(old, token_file=None) == replace(bandit, token_file=None):
+            continue
+        if name in document.stopped:
+            yield (
+                f"{bandit.where} changed, but version {document.stopped[name]} of the cluster's "
+                "document retired the bandit; declare it in a document instead, and undo this"
+            )
+        elif name in document.sections:
+            there = ruling[name]
+            if replace(bandit, cluster=there.cluster, token_file=there.token_file) != there:
+                yield (
+                    f"{bandit.where} changed, but version {document.sections[name].version} of the "
+                    "cluster's document declares the bandit; change the document instead, and undo "
+                    "this"
+                )
 
 
 class DocumentBandits(DocumentSubscriber):
-    """Changes an agent's bandits to those of a document, or of its file if there are none."""
+    """Changes an agent's bandits to those of a document, and of its file besides."""
 
     def __init__(self, service: ServedAgent) -> None:
         self.service = service
@@ -252,8 +276,17 @@ class DocumentBandits(DocumentSubscriber):
             yield from purge_problems(bandits, declared_by(document, self.service.config))
 
     def apply(self, document: Document) -> None:
-        """Apply the document's declarations."""
+        """Apply the document's declarations; report which bandits it retired."""
+        service = self.service
+        before = [state.name for state in service.bandits() if not state.retired]
         try:
-            take(self.service, declared_by(document, self.service.config))
+            found = declared_by(document, service.config)
+            take(service, found)
         except UnavailableError as error:
             raise DiskError(str(error)) from error
+        for name in before:
+            if name not in found:
+                version = document.stopped.get(name, document.version)
+                text = f"cluster document version {version} retired bandit {name}"
+                log.info("%s", text)
+                service.node.events.note("retired", text, name)

@@ -242,8 +242,12 @@ class ServedAgent:
         }
 
     def cluster(self) -> dict[str, Any]:
-        """Return the cluster's document, whom the agent trusts, and its neighbours' versions."""
+        """Return the cluster's document, whom the agent trusts, and its neighbours' versions.
+
+        `bandits` and `retired` have the version of the document that declared or retired each.
+        """
         node, documents = self.node, self.node.settings.documents
+        document = documents.document
         signed = documents.stored.signed if documents.stored else None
         return {
             "id": node.settings.node,
@@ -254,6 +258,10 @@ class ServedAgent:
                 name: peer.version if (peer := node.spread.peers.get(name)) else None
                 for name in node.peers
             },
+            "bandits": {name: each.version for name, each in document.sections.items()}
+            if document
+            else {},
+            "retired": dict(document.stopped) if document else {},
             "content": signed.content.decode() if signed else None,
             "signed": msgspec.to_builtins(signed) if signed else None,
         }
