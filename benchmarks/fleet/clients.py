@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from benchmarks.fleet.rows import Row
-from benchmarks.fleet.servers import Server
+from benchmarks.fleet.servers import BANDIT, Server
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.local.agents import HOST
 
@@ -42,7 +42,7 @@ class Calls(NamedTuple):
 def play(server: Server, threads: int, seconds: float) -> Calls:
     """Pull from some threads that share a client, as fast as they are answered."""
     made = [0] * threads
-    with Client(f"{HOST}:{server.port}", timeout=30.0) as client:
+    with Client(f"{HOST}:{server.port}", timeout=30.0, bandit=BANDIT) as client:
 
         def work(thread: int) -> None:
             while time.perf_counter() < until:

@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.fleet.processes import Window, cpu_seconds, resident_megabytes
 from coopbandits.fleet.address import parse_place
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local.agents import FleetError, Member
+from coopbandits.fleet.local.agents import BANDIT, FleetError, Member
 from coopbandits.fleet.local.applications import Ending
 from coopbandits.fleet.local.run import LocalFleet, opened
 from coopbandits.fleet.local.settings import Settings
@@ -31,7 +31,7 @@ STEP = 0.01
 PATIENCE = 60.0
 
 CHOOSE = (
-    b"POST /choose HTTP/1.1\r\nhost: localhost\r\n"
+    b"POST /bandits/%b/choose HTTP/1.1\r\nhost: localhost\r\n"
     b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 )
 _LENGTH = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
@@ -86,16 +86,16 @@ def megabytes(members: Sequence[Member]) -> float:
     return max(resident_megabytes(member.pid) for member in members)
 
 
-async def time_choices(api: str, calls: int, body: bytes = b"") -> Latency:
+async def time_choices(api: str, calls: int, body: bytes = b"", bandit: str = BANDIT) -> Latency:
     """Time `choose`, one call after another, a reward handed in after each.
 
     The caller does as little as possible, so that the agent is what is timed: one connection, and
     always the same bytes.
     """
-    taken, request = [], CHOOSE % (len(body), body)
+    taken, request = [], CHOOSE % (bandit.encode(), len(body), body)
     reader, writer = await _connected(api)
     try:
-        async with AsyncClient(api) as client:
+        async with AsyncClient(api, bandit=bandit) as client:
             for _ in range(calls):
                 began = time.perf_counter()
                 writer.write(request)

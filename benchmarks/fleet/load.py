@@ -37,14 +37,15 @@ local first, last, tickets, choose = 1, 0, {}, nil
 
 function init(arguments)
   if arguments[1] then choose = wrk.format("GET", arguments[1])
-  else choose = wrk.format("POST", "/choose", kind) end
+  else choose = wrk.format("POST", "/bandits/load/choose", kind) end
 end
 
 function request()
   if first > last then return choose end
   local ticket = tickets[first]
   tickets[first], first = nil, first + 1
-  return wrk.format("POST", "/observe", kind, '{"ticket":"' .. ticket .. '","reward":1.0}')
+  local body = '{"ticket":"' .. ticket .. '","reward":1.0}'
+  return wrk.format("POST", "/bandits/load/observe", kind, body)
 end
 
 function response(status, headers, body)
@@ -67,7 +68,7 @@ end
 """
 
 CHOOSE = (
-    b"POST /choose HTTP/1.1\r\nhost: localhost\r\n"
+    b"POST /bandits/load/choose HTTP/1.1\r\nhost: localhost\r\n"
     b"content-type: application/json\r\ncontent-length: 0\r\n\r\n"
 )
 OBSERVE = CHOOSE.replace(b"/choose", b"/observe").replace(b"length: 0", b"length: %d")

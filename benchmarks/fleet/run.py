@@ -23,7 +23,7 @@ from benchmarks.fleet.load import NO_WRK
 from benchmarks.fleet.ping_pong import Seat, ping_pong
 from benchmarks.fleet.processes import Window, require_proc
 from benchmarks.fleet.rows import HEADER, Row, cells
-from benchmarks.fleet.servers import Version, agent
+from benchmarks.fleet.servers import BANDIT, Version, agent
 from benchmarks.fleet.serving import Serving, time_load
 from coopbandits.core.statistic import ArmSums
 from coopbandits.fleet.local.agents import HOST, prepared
@@ -221,7 +221,9 @@ async def time_features(plan: Plan) -> list[Row]:
     body = json.dumps({"context": context}).encode()
     with agent(Version(), "process", plan.num_arms, features) as server:
         api = f"{HOST}:{server.port}"
-        found = [await fleets.time_choices(api, plan.calls, body) for _ in range(plan.repeats)]
+        found = [
+            await fleets.time_choices(api, plan.calls, body, BANDIT) for _ in range(plan.repeats)
+        ]
     what, loop = f"one agent, {FEATURES} features: choose", LOOPS[False]
     return [
         Row(f"{what}, median", loop, min(each.p50 for each in found), "ms"),

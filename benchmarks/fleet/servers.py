@@ -20,6 +20,8 @@ from coopbandits.fleet.config import write_config
 from coopbandits.fleet.local.agents import ENVIRONMENT, HOST, FleetError, arm_names, reserve_port
 
 PATIENCE = 120.0
+BANDIT = "load"
+"""The bandit of a server that is an agent."""
 ANY_PACE = 1e6
 """Pulls per second that no application makes, so that none are refused."""
 
@@ -78,7 +80,7 @@ def agent(
                 **({"max_agents": 100} if features else {}),
             },
             "bandits": {
-                "load": {
+                BANDIT: {
                     "arms": arm_names(num_arms),
                     "reward_range": [0.0, 1.0],
                     **({"features": features} if features else {}),

@@ -1,6 +1,6 @@
 """A bandit in front of an ASGI application: it chooses an option for every request, and learns.
 
-Beside an agent with the options blue and green, from this folder:
+Beside an agent whose bandit `button` has the options blue and green, from this folder:
 
     uvicorn --workers 4 asgi_middleware:application
 """
@@ -71,5 +71,6 @@ async def shop(scope: Message, receive: Receive, send: Send) -> None:
     await send({"type": "lifespan.shutdown.complete"})
 
 
-client = AsyncClient(os.environ.get("AGENT", "127.0.0.1:8400"), timeout=0.5, default="blue")
+agent = os.environ.get("AGENT", "127.0.0.1:8400")
+client = AsyncClient(agent, timeout=0.5, default="blue", bandit="button")
 application = Bandit(shop, client)

@@ -1,6 +1,6 @@
 """A bandit in front of a WSGI application: it chooses an option for every request, and learns.
 
-Beside an agent with the options blue and green, from this folder:
+Beside an agent whose bandit `button` has the options blue and green, from this folder:
 
     gunicorn --preload --workers 4 --threads 8 wsgi_middleware:application
 
@@ -59,5 +59,6 @@ def shop(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[by
     return [f'<h1 style="color: {environ["bandit.arm"]}">Welcome</h1>'.encode()]
 
 
-client = Client(os.environ.get("AGENT", "127.0.0.1:8400"), timeout=0.5, default="blue")
+agent = os.environ.get("AGENT", "127.0.0.1:8400")
+client = Client(agent, timeout=0.5, default="blue", bandit="button")
 application = Bandit(shop, client)

@@ -265,8 +265,8 @@ async def lose_answers(chaos: Chaos) -> None:
 
 HOSTILE = (
     b"",
-    b"POST /choose HTTP/1.1\r\nX-Endless: " + b"x" * 4096,
-    b"POST /observe HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"POST /bandits/local/choose HTTP/1.1\r\nX-Endless: " + b"x" * 4096,
+    b"POST /bandits/local/observe HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b"Content-Length: 60000\r\n\r\n{",
     b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200,
     bytes(range(256)) * 16,

@@ -19,7 +19,6 @@ from coopbandits.fleet.service import (
     ExpiredTicketError,
     RateLimitError,
     UnavailableError,
-    UnknownBanditError,
     UnknownTicketError,
 )
 from coopbandits.fleet.service.metrics import CATALOGUE
@@ -338,16 +337,6 @@ def test_declarations_that_contradict_what_was_learned_change_nothing() -> None:
     fleet.declared[0] = wrong
     with pytest.raises(InputError, match=r"reward_range.*\[0\.0, 5\.0\].*\[0\.0, 1\.0\]"):
         fleet.restart(0)
-
-
-def test_without_a_name_there_must_be_one_bandit() -> None:
-    fleet = Many(nx.path_graph(2))
-    with pytest.raises(UnknownBanditError, match=r"2 bandits.*button, banner"):
-        fleet.of(0).choose()
-    with pytest.raises(UnknownBanditError, match="'bottom'"):
-        fleet.of(0).bandit("bottom")
-    fleet.take(0, {"banner": both()["banner"]})
-    assert fleet.of(0).choose().arm in BANNER["arms"]
 
 
 def test_pinned_frozen_and_minimum_shares() -> None:

@@ -40,7 +40,7 @@ def test_a_running_agent_loads_nothing_that_only_simulations_need(
     async def play() -> str:
         async with opened(make_settings(graph, "0.6,0.4", rounds=1), tmp_path) as stage:
             member = stage.members.all[0]
-            async with AsyncClient(member.place.api) as client:
+            async with AsyncClient(member.place.api, bandit=agents.BANDIT) as client:
                 choice = await client.choose()
                 await client.observe(choice.ticket, 1.0)
                 await client.arms()

@@ -273,7 +273,7 @@ def test_real_agents_forget_in_seconds(tmp_path: Path) -> None:
 
 async def fading(places: list[Place]) -> None:
     async with Members(places) as members:
-        with Client(places[0].api) as one:
+        with Client(places[0].api, bandit=BANDIT) as one:
             for _ in range(30):
                 one.observe(one.choose().ticket, 1.0)
         async with asyncio.timeout(90):

@@ -218,8 +218,8 @@ def test_what_the_manifests_say_works_as_processes(tmp_path: Path) -> None:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 wait(partial(all_pass, probe, apis), probe)
             with (
-                Client(apis[0], TOKEN, PATIENCE) as first,
-                Client(apis[2], TOKEN, PATIENCE) as last,
+                Client(apis[0], TOKEN, PATIENCE, bandit="button") as first,
+                Client(apis[2], TOKEN, PATIENCE, bandit="button") as last,
             ):
                 open_ticket = first.choose().ticket
                 running["shop-0"].send_signal(signal.SIGTERM)

@@ -17,7 +17,7 @@ import pytest
 
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.identity.tls import ALPN
-from coopbandits.fleet.local.agents import Members, Place, prepared, write_configs
+from coopbandits.fleet.local.agents import BANDIT, Members, Place, prepared, write_configs
 from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.process.embedded import LocalAgent
 
@@ -63,7 +63,7 @@ async def play_beside(places: list[Place], attack: Attack) -> list[float]:
             choice = client.choose()
             client.observe(choice.ticket, 1.0)
 
-        with Client(places[0].api) as client:
+        with Client(places[0].api, bandit=BANDIT) as client:
             async with asyncio.timeout(90):
                 while client.health()["links"] != {"a01": "up"}:
                     await asyncio.sleep(0.05)

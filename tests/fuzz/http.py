@@ -144,6 +144,7 @@ def opened() -> Iterator[Check]:
         config = NodeConfig(
             bandit.cluster, "shop-1", journal=Path(folder), neighbors={}, listen=HERE, api=HERE,
             ticket_lifetime=5.0, api_limits=LIMITS, bandits={bandit.name: bandit},
+            default_bandit=bandit.name,
         )  # fmt: skip
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, daemon=True)

@@ -49,7 +49,7 @@ import sys, time
 from coopbandits.fleet.client import Client
 
 assert not {"numpy", "typer", "rich"} & set(sys.modules)
-shops = [Client(place, timeout=20.0) for place in sys.argv[1:]]
+shops = [Client(place, timeout=20.0, bandit="button") for place in sys.argv[1:]]
 for shop in shops:
     for visitor in range(10):
         choice = shop.choose()

@@ -14,7 +14,14 @@ import pytest
 
 from coopbandits.dashboard.watch import shown_beside
 from coopbandits.fleet.client import AsyncClient, UnreachableError
-from coopbandits.fleet.local.agents import Members, Place, prepared, reserve_port, write_configs
+from coopbandits.fleet.local.agents import (
+    BANDIT,
+    Members,
+    Place,
+    prepared,
+    reserve_port,
+    write_configs,
+)
 from coopbandits.fleet.local.settings import make_settings
 from coopbandits.fleet.service import UnavailableError
 
@@ -55,7 +62,7 @@ class RealFleet:
         self._ready.set()
 
     async def _play(self, place: Place) -> None:
-        async with AsyncClient(place.api) as client:
+        async with AsyncClient(place.api, bandit=BANDIT) as client:
             while True:
                 with contextlib.suppress(UnreachableError, UnavailableError):
                     choice = await client.choose()

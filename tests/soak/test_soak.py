@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from coopbandits.fleet.client import AsyncClient
-from coopbandits.fleet.local.agents import Member, Members, Place, prepared, write_configs
+from coopbandits.fleet.local.agents import BANDIT, Member, Members, Place, prepared, write_configs
 from coopbandits.fleet.local.applications import Ending
 from coopbandits.fleet.local.settings import Settings, make_settings
 
@@ -37,7 +37,7 @@ class Load:
     async def play(self, ending: Ending) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time()
-        async with AsyncClient(self.place.api) as client:
+        async with AsyncClient(self.place.api, bandit=BANDIT) as client:
             while not await ending.within(due - loop.time()):
                 choice = await client.choose()
                 await client.observe(choice.ticket, float(choice.arm == "arm-0"))

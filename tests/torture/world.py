@@ -89,6 +89,7 @@ class World:
             document=self.document,
             max_open_tickets=self.max_open_tickets,
             bandits=self.declared[agent],
+            default_bandit=self.bandit.name,
         )
 
     def node(self, agent: int) -> Node:

@@ -151,6 +151,8 @@ PERIOD = 0.1
 ANSWER_SECONDS = 0.5
 FINISH_SECONDS = 30.0
 """How long an application tries to submit its last rewards."""
+BANDIT = "compression"
+"""The bandit that all agents have."""
 DEFAULT = "zlib-9"
 """The option while the agent does not answer."""
 
@@ -246,7 +248,7 @@ class AdvisedApplication(Application):
     def __init__(self, who: str, address: str, supply: Supply) -> None:
         super().__init__(who, supply)
         self.acknowledged: list[Reward] = []
-        self._client = AsyncClient(address, timeout=ANSWER_SECONDS, default=DEFAULT)
+        self._client = AsyncClient(address, timeout=ANSWER_SECONDS, default=DEFAULT, bandit=BANDIT)
         self._pending: list[tuple[str, float]] = []  # tickets and rewards to be submitted
 
     async def work(self, ending: Ending) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from coopbandits.core.errors import InputError
 from coopbandits.demo.applications import (
+    BANDIT,
     BYTES_PER_SECOND,
     OPTIONS,
     AdvisedApplication,
@@ -115,7 +116,7 @@ async def _play(folder: Path, seconds: float, say: Print, beside: Beside | None)
             "rounds_per_second": ROUNDS_PER_SECOND,
         }
         bandit = {"arms": list(OPTIONS), "policy": POLICY, "reward_range": [0.0, 1.0]}
-        shared: dict[str, dict[str, Any]] = {"cluster": cluster, "bandits": {"compression": bandit}}
+        shared: dict[str, dict[str, Any]] = {"cluster": cluster, "bandits": {BANDIT: bandit}}
         write_tables(places, network, shared, {})
         read_config(places[0].config, now=time.time())  # one error here instead of one per agent
         async with Members(places) as members, running(beside, members):
@@ -210,7 +211,7 @@ class _Demo:
         acknowledged = add_up(rewards, len(OPTIONS))
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
-            arms, health = await self.members.ask("arms"), await self.members.ask("health")
+            arms, health = await self.members.ask("arms", BANDIT), await self.members.ask("health")
             verdict = judge(POLICY, [True] * len(OPTIONS), acknowledged, arms, health)
             if verdict.holds or time.monotonic() > deadline:
                 return verdict

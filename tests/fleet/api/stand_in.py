@@ -39,8 +39,9 @@ class StandIn:
         clock: Callable[[], float] = lambda: 0.0,
         lifetime: float = 60.0,
         pause: float = 0.0,
+        name: str = "button",
     ) -> None:
-        self.names, self.clock = list(arms), clock
+        self.name, self.names, self.clock = name, list(arms), clock
         self.lifetime, self.pause = lifetime, pause
         self.chose_at = -math.inf
         self.rewards: dict[str, list[float]] = {arm: [] for arm in arms}
@@ -105,14 +106,14 @@ class StandIn:
         pulls = sum(arm.pulls for arm in known)
         return Recommendation(best, None, pulls, confidence, False, f"{best} so far.")
 
-    def bandit(self, name: str) -> StandIn:
-        if name != "default":
-            raise UnknownBanditError(f"unknown bandit {name!r}; known are default")
+    def bandit(self, name: str | None) -> StandIn:
+        if name not in (None, self.name):
+            raise UnknownBanditError(f"unknown bandit {name!r}; known are {self.name}")
         return self
 
     def bandits(self) -> list[BanditState]:
         done, waiting = len(self.settled), len(self.open)
-        return [BanditState("default", 0, "best", self.names, None, [], False, 0, done, waiting)]
+        return [BanditState(self.name, 0, "best", self.names, None, [], False, 0, done, waiting)]
 
     def export(self) -> dict[str, Any]:
         return {"arms": self.rewards}

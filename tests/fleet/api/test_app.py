@@ -127,7 +127,7 @@ def test_index_lists_every_path(server: ApiServer) -> None:
     assert isinstance(server.api, Api)
     assert len(lines) == len(server.api.endpoints) + len(server.api.of_bandit)
     for line in lines:
-        method, path = line.replace("NAME", "default").split()
+        method, path = line.replace("NAME", "button").split()
         method = "HEAD" if path == "/ui/events" else method  # which never ends
         # Without a token nobody may stop an agent.
         assert ask(server, method, path).status in {200, 400} | (
@@ -277,7 +277,7 @@ def test_a_failing_agent_is_answered_for(caplog: pytest.LogCaptureFixture) -> No
     assert "the disk is full" in caplog.text
 
 
-def test_the_token_of_the_only_bandit_is_needed_where_it_is_not_named_either() -> None:
+def test_the_token_of_the_default_bandit_is_needed_where_it_is_not_named_either() -> None:
     agent = StandIn()
     agent.token = KEY
     with running(agent) as server:

@@ -160,6 +160,6 @@ def test_where_none_is_declared_none_is_taken(plain: ServedAgent, context: Any) 
     if context is None:
         return
     with pytest.raises(InputError) as refused:
-        plain.choose(context=context)
+        plain.bandit("only").choose(context=context)
     assert is_sentence(str(refused.value))
     assert plain.bandit("only").replica.agent.export_state() == before

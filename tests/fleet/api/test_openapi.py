@@ -21,6 +21,24 @@ def test_every_endpoint_is_described() -> None:
     assert described == {path: [endpoint.method] for path, endpoint in endpoints.items()}
 
 
+def test_a_reward_goes_to_the_bandit_that_chose() -> None:
+    paths = describe(["blue"])["paths"]
+    operations = {each["operationId"]: path for path, of in paths.items() for each in of.values()}
+    for prefix in ("", "/bandits/{bandit}"):
+        (link,) = paths[f"{prefix}/choose"]["post"]["responses"]["200"]["links"].values()
+        assert operations[link["operationId"]] == f"{prefix}/observe"
+        assert ("parameters" in link) == bool(prefix)
+
+
+def test_calls_without_a_bandit_may_have_no_default() -> None:
+    paths = describe(["blue"])["paths"]
+    for path in ("/choose", "/observe", "/arms", "/recommendation"):
+        for operation in paths[path].values():
+            assert operation["summary"].endswith("of the default bandit")
+            assert "default_bandit is not set" in operation["responses"]["404"]["description"]
+    assert "404" not in paths["/export"]["get"]["responses"]
+
+
 def test_the_options_are_named() -> None:
     schemas = describe(["left", "right"])["components"]["schemas"]
     several, nothing = schemas["ChooseRequest"]["properties"]["allowed"]["anyOf"]

@@ -16,6 +16,7 @@ import wsgi_middleware
 from coopbandits.fleet.client import AsyncClient, Client
 from coopbandits.fleet.service import Choice, Receipt
 
+BANDIT = "load"  # of the benchmarks' agents
 TEXT = [("Content-Type", "text/plain")]
 _numbers = count(1)
 
@@ -53,8 +54,8 @@ async def async_check(
     await send({"type": "http.response.body", "body": told})
 
 
-blocking = Client(os.environ["AGENT"], timeout=20.0)
-asynchronous = AsyncClient(os.environ["AGENT"], timeout=20.0)
+blocking = Client(os.environ["AGENT"], timeout=20.0, bandit=BANDIT)
+asynchronous = AsyncClient(os.environ["AGENT"], timeout=20.0, bandit=BANDIT)
 wsgi = wsgi_middleware.Bandit(check, blocking)
 asgi = asgi_middleware.Bandit(async_check, asynchronous)
 for _ in range(3):

@@ -26,8 +26,8 @@ def test_choices_and_estimates_take_a_context(make: Make) -> None:
     with running(service) as server, make(server.address) as client:
         choice = client.choose(["a"], REQUEST)
         client.observe(choice.ticket, 1.0)
-        assert client.arms(REQUEST) == service.arms(REQUEST)
-        assert client.arms() == service.arms()
+        assert client.arms(REQUEST) == service.bandit("only").arms(REQUEST)
+        assert client.arms() == service.bandit("only").arms()
         assert client.arms(REQUEST) != client.arms()
         for context, sentence in (
             ({"hour": 13}, "context has no 'country'"),
@@ -59,5 +59,6 @@ def test_the_page_is_right() -> None:
     (code,) = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     service = agent_alone(MemoryDisk(), bandit.features)
     with running(service) as server:
-        exec(code.replace("127.0.0.1:8400", server.address), {})  # noqa: S102  of our own page
+        code = code.replace("127.0.0.1:8400", server.address).replace('"router"', '"only"')
+        exec(code, {})  # noqa: S102  of our own page
     assert service.bandit("only").replica.own_counts.sum() == 1

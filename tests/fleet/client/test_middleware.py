@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from benchmarks.fleet.servers import Version, agent
+from benchmarks.fleet.servers import BANDIT, Version, agent
 from coopbandits.fleet.client import Client
 from coopbandits.fleet.local.agents import reserve_port
 
@@ -101,7 +101,7 @@ class Load:
 def counted(address: str, requests: int) -> tuple[int, float]:
     """Return the pulls and rewards that an agent has counted, once all are handed in."""
     deadline = time.monotonic() + PATIENCE
-    with Client(address) as client:
+    with Client(address, bandit=BANDIT) as client:
         while True:
             arms = client.arms()
             pulls = sum(arm.own_pulls for arm in arms)

@@ -277,3 +277,12 @@ def test_files_that_are_wrong_by_themselves() -> None:
     assert re.search(r"none\.toml.*No such file", missing)
     assert text.startswith("nodes shop-1 of cluster shop\nnot compared")
     assert compare_files([bad], now=NOW)[0] == ""
+
+
+def test_a_default_that_only_a_document_may_declare_causes_a_warning(config: NodeConfig) -> None:
+    known = replace(config, default_bandit="button")
+    assert rows(known)["default"] == "bandit button, for calls that name none"
+    assert not list(find_warnings(known, START))
+    later = replace(config, default_bandit="later", document=DocumentConfig((bytes(32),)))
+    (found,) = find_warnings(later, START)
+    assert "default_bandit is later, which the file does not declare" in found

@@ -215,3 +215,17 @@ def test_neighbours_that_cannot_be_found(changes: dict[str, Any], sentence: str)
 def test_what_goes_with_neighbours_that_are_found(key: str, value: Any) -> None:
     (found,) = problems((f"node.{key}", value))
     assert re.search(rf'\[node\].*{key}.*neighbors = "auto"', found)
+
+
+def test_the_default_bandit_is_declared_by_the_file_or_perhaps_by_a_document() -> None:
+    assert made().default_bandit is None
+    assert made(("node.default_bandit", "button")).default_bandit == "button"
+    (found,) = problems(("node.default_bandit", "buton"))
+    assert "[node] default_bandit is 'buton', which is not declared" in found
+    assert "name one of button" in found
+    (found,) = problems(("bandits", {}), ("node.default_bandit", "button"))
+    assert found.endswith("[bandits.button], or remove it")
+    key = "ed25519:3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29"
+    assert made(("node.default_bandit", "later"), ("document", {"operators": [key]}))
+    (found,) = problems(("node.default_bandit", "No Name"))
+    assert "checkout-button" in found

@@ -12,7 +12,7 @@ import pytest
 
 from coopbandits import BernoulliBandit, GaussianBandit, Problem
 from coopbandits.fleet.address import Address
-from coopbandits.fleet.local.agents import FleetError, Place
+from coopbandits.fleet.local.agents import BANDIT, FleetError, Place
 from coopbandits.fleet.local.applications import (
     Ending,
     Player,
@@ -67,7 +67,7 @@ async def play_some(player: Player, rewards: int) -> None:
 
 
 def test_an_unanswered_reward_is_handed_in_again(tmp_path: Path) -> None:
-    agent = Forgetful(["arm-0", "arm-1"])
+    agent = Forgetful(["arm-0", "arm-1"], name=BANDIT)
     with running(agent) as server:
         player = make_player(tmp_path, server.address)
         asyncio.run(play_some(player, 5))

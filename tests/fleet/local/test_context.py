@@ -63,7 +63,7 @@ class Application:
     """One agent's: it repeats what is not answered, and remembers what was acknowledged."""
 
     def __init__(self, api: str, number: int) -> None:
-        self.client, self.number = AsyncClient(api, timeout=1.0), number
+        self.client, self.number = AsyncClient(api, timeout=1.0, bandit="story"), number
         self.rewards: list[Reward] = []
         self.times: list[float] = []
         self.played: list[bool] = []  # whether the best one was

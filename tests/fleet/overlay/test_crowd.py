@@ -185,7 +185,7 @@ class Real:
         return path
 
     def client(self, name: str) -> Client:
-        return Client(f"unix:{self.folder / name}.sock", timeout=PATIENCE)
+        return Client(f"unix:{self.folder / name}.sock", timeout=PATIENCE, bandit="only")
 
     def links(self, name: str) -> int:
         with self.client(name) as client:

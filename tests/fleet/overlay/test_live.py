@@ -52,6 +52,7 @@ class Fleet:
                 "neighbors": "auto",
                 "degree": 3,
                 "seeds": [self.seed],
+                "default_bandit": "button",
             },
             "tls": {"ca": "ca.pem", "certificate": f"{name}.pem", "key": f"{name}-key.pem"},
         }
@@ -66,16 +67,16 @@ class Fleet:
 
     def links(self, name: str) -> set[str]:
         """Return the neighbours to which an agent has a link."""
-        with Client(f"unix:{self.apis[name]}", timeout=PATIENCE) as client:
+        with Client(f"unix:{self.apis[name]}", timeout=PATIENCE, bandit="button") as client:
             return {each["name"] for each in client.state()["neighbors"] if each["up"]}
 
     def pull(self, name: str, times: int) -> None:
-        with Client(f"unix:{self.apis[name]}", timeout=PATIENCE) as client:
+        with Client(f"unix:{self.apis[name]}", timeout=PATIENCE, bandit="button") as client:
             for _ in range(times):
                 client.observe(client.choose().ticket, 1.0)
 
     def known(self, name: str) -> float:
-        with Client(f"unix:{self.apis[name]}", timeout=PATIENCE) as client:
+        with Client(f"unix:{self.apis[name]}", timeout=PATIENCE, bandit="button") as client:
             return sum(arm.pulls for arm in client.arms())
 
     def end(self, name: str, number: signal.Signals) -> int:

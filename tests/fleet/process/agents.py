@@ -69,7 +69,14 @@ class Agent:
                 "epoch": datetime(2026, 1, 31, tzinfo=UTC),
             },
             "bandits": {"button": {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}},
-            "node": {"id": name, "listen": listen, "journal": "memory", "api": "unix:api"} | node,
+            "node": {
+                "id": name,
+                "listen": listen,
+                "journal": "memory",
+                "api": "unix:api",
+                "default_bandit": "button",
+            }
+            | node,
             "neighbors": [
                 {"id": other, "address": str(place)} for other, place in (neighbors or {}).items()
             ],

@@ -81,7 +81,12 @@ def make_config(tmp_path: Path, **node: Any) -> Path:
             "epoch": datetime(2026, 1, 31, tzinfo=UTC),
         },
         "bandits": {"button": {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}},
-        "node": {"journal": f"memory-{node['id']}", "silence": 60.0, **node},
+        "node": {
+            "journal": f"memory-{node['id']}",
+            "silence": 60.0,
+            "default_bandit": "button",
+            **node,
+        },
         "api_limits": {"max_connections": CONNECTIONS},
         "neighbors": [{"id": "shop-2", "address": "127.0.0.1:1"}] * (node["id"] == "shop-1"),
     }

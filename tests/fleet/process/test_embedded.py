@@ -26,7 +26,12 @@ TABLES: dict[str, Any] = {
         "epoch": datetime(2026, 1, 31, tzinfo=UTC),
     },
     "bandits": {"button": {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}},
-    "node": {"id": "shop-1", "listen": "127.0.0.1:0", "journal": "memory"},
+    "node": {
+        "id": "shop-1",
+        "listen": "127.0.0.1:0",
+        "journal": "memory",
+        "default_bandit": "button",
+    },
 }
 
 

@@ -20,10 +20,10 @@ from coopbandits.fleet.config import NodeConfig, read_config
 from coopbandits.fleet.document.seal import to_json
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.process.main import LIVE, TABLES, Reload, ServiceManager
-from coopbandits.fleet.service import UnavailableError
+from coopbandits.fleet.service import UnavailableError, UnknownBanditError
 
 from ..document.made import signed, text
-from .agents import TOKEN, Agent, agents, wait
+from .agents import TOKEN, Agent, agents, lonely, wait
 
 SECOND = "fedcba9876543210"
 ARMS: dict[str, Any] = {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}
@@ -239,3 +239,26 @@ def test_every_setting_is_either_live_or_named() -> None:
     assert set(LIVE) < known
     assert set(TABLES) < known
     assert not set(LIVE) & set(TABLES)
+
+
+def test_the_default_bandit_may_change_and_must_be_declared(tmp_path: Path) -> None:
+    with lonely(tmp_path) as agent:
+        del agent.tables["node"]["default_bandit"]
+        agent.tables["bandits"]["banner"] = {"arms": ["a", "b"], "sigma": 1.0}
+        agent.write()
+        agent.start()
+        with agent.client() as client:
+            with pytest.raises(UnknownBanditError, match="default_bandit"):
+                client.choose()
+            for name, arms in (("banner", ("a", "b")), ("button", ("red", "blue"))):
+                agent.write(default_bandit=name)
+                reload(agent, "the configuration was reloaded")
+                assert client.choose().arm in arms
+            agent.write(default_bandit="buton")
+            reload(agent, "[node] default_bandit is 'buton', which is not declared")
+            assert client.choose().arm in ("red", "blue")
+            del agent.tables["node"]["default_bandit"]
+            agent.write()
+            reload(agent, "the configuration was reloaded")
+            with pytest.raises(UnknownBanditError, match="default_bandit"):
+                client.choose()

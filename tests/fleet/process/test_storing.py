@@ -35,6 +35,7 @@ def config_of(name: str, rounds_per_second: float = 0.01, **node: Any) -> NodeCo
     )
     node.setdefault("neighbors", {})
     bandits = {bandit.name: bandit}
+    node.setdefault("default_bandit", bandit.name)
     return NodeConfig(bandit.cluster, name, Path("unused"), bandits=bandits, **node)
 
 
@@ -100,9 +101,9 @@ async def stored(runtime: Runtime) -> None:
 
 
 async def pull(runtime: Runtime, reward: float = 0.5) -> Receipt:
-    choice = runtime.service.choose()
+    choice = runtime.service.bandit("only").choose()
     await stored(runtime)
-    receipt = runtime.service.observe(choice.ticket, reward)
+    receipt = runtime.service.bandit("only").observe(choice.ticket, reward)
     await stored(runtime)
     return receipt
 
@@ -140,13 +141,13 @@ def test_who_waits_is_told_where_a_state_cannot_be_exported(
     async def play() -> None:
         async with running(tmp_path) as runtime:
             await pull(runtime)
-            late = runtime.service.choose()
+            late = runtime.service.bandit("only").choose()
             runtime.node.bandits.journal.rewrite(broken)
             with pytest.raises(UnavailableError, match="writing its journal"):
                 await asyncio.wait_for(stored(runtime), 90)
             await asyncio.wait_for(runtime.failed.wait(), 90)
             with pytest.raises(UnavailableError, match=r"\blog\b"):
-                runtime.service.observe(late.ticket, 0.5)
+                runtime.service.bandit("only").observe(late.ticket, 0.5)
         async with running(tmp_path) as runtime:
             assert rewards(runtime) == 1
 
@@ -178,20 +179,20 @@ def test_nobody_is_told_before_the_sync_and_the_loop_goes_on(tmp_path: Path) -> 
 def test_a_sync_that_fails_is_503_for_all_that_wait_and_then_all_goes_on(tmp_path: Path) -> None:
     async def play() -> None:
         async with running(tmp_path, files=(files := Watched())) as runtime:
-            choices = [runtime.service.choose() for _ in range(3)]
+            choices = [runtime.service.bandit("only").choose() for _ in range(3)]
             await stored(runtime)
             files.error = OSError(5, "Input/output error")
             for choice in choices:
-                runtime.service.observe(choice.ticket, 0.5)
+                runtime.service.bandit("only").observe(choice.ticket, 0.5)
             with pytest.raises(UnavailableError, match="Input/output error"):
                 await stored(runtime)
             assert "Input/output error" in (runtime.service.ready() or "")
             with pytest.raises(UnavailableError, match="not counted"):
-                runtime.service.observe(choices[0].ticket, 0.5)
+                runtime.service.bandit("only").observe(choices[0].ticket, 0.5)
             files.error = None
             await until(lambda: runtime.service.ready() is None)
             for choice in choices:
-                runtime.service.observe(choice.ticket, 0.5)
+                runtime.service.bandit("only").observe(choice.ticket, 0.5)
             await stored(runtime)
             assert rewards(runtime) == 3
         async with running(tmp_path) as runtime:
@@ -224,7 +225,7 @@ def test_a_request_is_answered_after_its_sync(tmp_path: Path) -> None:
             files.error = OSError(5, "Input/output error")
             status, body = await post_choose(api)
             assert (status, b"Input/output error" in body) == (503, True)
-            assert runtime.service.arms()
+            assert runtime.service.bandit("only").arms()
 
     asyncio.run(play())
 
@@ -248,7 +249,9 @@ def test_neighbours_are_told_nothing_that_a_loss_of_power_could_undo(tmp_path: P
                 return float(counts.sum()) - rewards(other)
 
             def more_rounds() -> bool:
-                other.service.observe(other.service.choose().ticket, 0.5)
+                other.service.bandit("only").observe(
+                    other.service.bandit("only").choose().ticket, 0.5
+                )
                 return other.rounds > rounds + 10
 
             files.gate.clear()
@@ -268,7 +271,7 @@ def test_tickets_that_expire_together_are_one_record_and_one_sync(tmp_path: Path
         async with running(tmp_path, files=(files := Watched())) as runtime:
             replica = replica_of(runtime)
             for _ in range(1500):
-                runtime.service.choose()
+                runtime.service.bandit("only").choose()
             await stored(runtime)
             writes, syncs, appended = files.writes, files.syncs, replica.journal.appended
             assert replica.expire(runtime.clock() + 4000.0) == 1500
@@ -337,7 +340,7 @@ def test_a_folder_that_cannot_be_synced_after_a_snapshot_is_told_and_mended(tmp_
             runtime.node.bandits.compact()
             await until(lambda: "Input/output error" in journal.trouble)
             with pytest.raises(UnavailableError, match="Input/output error"):
-                runtime.service.choose()
+                runtime.service.bandit("only").choose()
             files.failing = False
             await until(lambda: not journal.trouble)
             await pull(runtime)
@@ -375,16 +378,16 @@ def test_a_journal_that_is_taken_away_is_noticed_within_a_second(
         folder = tmp_path / "memory"
         async with running(folder, durability) as runtime:
             await pull(runtime)
-            left = runtime.service.choose()
+            left = runtime.service.bandit("only").choose()
             await stored(runtime)
             take_away(folder)
             assert await until(lambda: runtime.service.ready() is not None) < 1.0
             assert "removed or replaced" in (runtime.service.ready() or "")
             found = sorted((path, path.read_bytes()) for path in folder.glob("*"))
             with pytest.raises(UnavailableError, match="removed or replaced"):
-                runtime.service.choose()
+                runtime.service.bandit("only").choose()
             with pytest.raises(UnavailableError, match=r"removed or replaced.*not counted"):
-                runtime.service.observe(left.ticket, 0.5)
+                runtime.service.bandit("only").observe(left.ticket, 0.5)
             await asyncio.sleep(1.2)  # a beat or more
             assert runtime.service.ready() is not None
             assert sorted((path, path.read_bytes()) for path in folder.glob("*")) == found
@@ -450,25 +453,25 @@ def test_an_agent_starts_on_a_full_disk_and_goes_on_when_there_is_room(
             async with running(folder, durability) as runtime:
                 for _ in range(20):
                     await pull(runtime)
-                left = runtime.service.choose()
+                left = runtime.service.bandit("only").choose()
                 await stored(runtime)
         rest = fill(tiny)
         async with running(folder, durability) as runtime:
             assert "No space left on device; until then" in caplog.text
             sentence = runtime.service.ready() or ""
             assert "No space left on device" in sentence
-            choice = runtime.service.choose()
+            choice = runtime.service.bandit("only").choose()
             await stored(runtime)
             assert (choice.ticket, choice.arm in "ab") == ("", True)
-            assert not runtime.service.choose(["b"]).ticket
+            assert not runtime.service.bandit("only").choose(["b"]).ticket
             with pytest.raises(UnknownTicketError):
-                runtime.service.observe(choice.ticket, 0.5)
+                runtime.service.bandit("only").observe(choice.ticket, 0.5)
             assert runtime.service.metrics()
             assert replica_of(runtime).agent.open_pulls.sum() == known
             rest.unlink()
             await until(lambda: runtime.service.ready() is None)
             if known:
-                runtime.service.observe(left.ticket, 0.5)
+                runtime.service.bandit("only").observe(left.ticket, 0.5)
             await pull(runtime)
         async with running(folder, durability) as runtime:
             assert rewards(runtime) == (22 if known else 1)
@@ -503,19 +506,19 @@ def test_an_older_journal_that_is_put_back_gives_no_ticket_twice(tmp_path: Path)
     async def play() -> None:
         folder, copy = tmp_path / "memory", tmp_path / "copy"
         async with running(folder, "process") as runtime:
-            kept = runtime.service.choose(["a"])
+            kept = runtime.service.bandit("only").choose(["a"])
             runtime.shell.settle()
             shutil.copytree(folder, copy)
-            lost = [runtime.service.choose(["a"]).ticket for _ in range(10)]
+            lost = [runtime.service.bandit("only").choose(["a"]).ticket for _ in range(10)]
         shutil.rmtree(folder)
         copy.rename(folder)
         async with running(folder, "process") as runtime:
-            fresh = [runtime.service.choose(["b"]).ticket for _ in range(10)]
+            fresh = [runtime.service.bandit("only").choose(["b"]).ticket for _ in range(10)]
             assert not set(lost) & set(fresh)
             for ticket in lost:
                 with pytest.raises(UnknownTicketError, match="lost the memory"):
-                    runtime.service.observe(ticket, 1.0)
-            runtime.service.observe(kept.ticket, 1.0)
-            assert [arm.own_pulls for arm in runtime.service.arms()] == [1, 0]
+                    runtime.service.bandit("only").observe(ticket, 1.0)
+            runtime.service.bandit("only").observe(kept.ticket, 1.0)
+            assert [arm.own_pulls for arm in runtime.service.bandit("only").arms()] == [1, 0]
 
     asyncio.run(play())

@@ -75,6 +75,7 @@ def path(tmp_path: Path) -> Path:
             "listen": "127.0.0.1:0",
             "journal": "memory",
             "api": f"unix:{tmp_path}/api",
+            "default_bandit": "button",
         },
     }
     found = tmp_path / "node.toml"
@@ -213,7 +214,7 @@ async def pair(tmp_path: Path, policy: str) -> AsyncIterator[list[Runtime]]:
 def play(*runtimes: Runtime) -> bool:
     """Have agents something to tell: without news, a flood ends no round."""
     for runtime in runtimes:
-        runtime.service.observe(runtime.service.choose().ticket, 1.0)
+        runtime.service.bandit("only").observe(runtime.service.bandit("only").choose().ticket, 1.0)
     return True
 
 
@@ -233,9 +234,11 @@ def test_a_bug_in_reading_costs_the_link_and_is_told_once(
             monkeypatch.setattr(gossip, "heard", broken_first(gossip.heard, 3))
             await until(lambda: play(second) and first.node.refusals["failed"] == 3)
             before, pulled = first.rounds, second.node.bandits.rewards
-            choice = first.service.choose()
-            first.service.observe(choice.ticket, 1.0)
-            await until(lambda: sum(arm.pulls for arm in second.service.arms()) == pulled + 1)
+            choice = first.service.bandit("only").choose()
+            first.service.bandit("only").observe(choice.ticket, 1.0)
+            await until(
+                lambda: sum(arm.pulls for arm in second.service.bandit("only").arms()) == pulled + 1
+            )
             await until(
                 lambda: (
                     play(second) and first.node.peers["shop-2"].met and first.rounds > before + 3

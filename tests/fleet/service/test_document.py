@@ -66,14 +66,14 @@ def test_the_pace_of_applications_follows_the_document() -> None:
     service = service_of(fleet)
     service.adopt(to_json(signed(1, settings={"max_pulls_per_second": 0.1})))
     for _ in range(3):  # a burst of 30 seconds
-        service.choose()
+        service.bandit("only").choose()
     with pytest.raises(RateLimitError, match=r"0\.1 a second"):
-        service.choose()
+        service.bandit("only").choose()
     again = service_of(fleet)
     assert again.bandit("only").choosing.rate == 0.1, "after a restart, too"
     again.adopt(to_json(signed(2)))
     fleet.now += 1.0
-    again.choose()
+    again.bandit("only").choose()
 
 
 def test_what_cannot_be_stored_is_not_taken() -> None:
@@ -144,8 +144,8 @@ def test_pulls_at_a_rate_that_was_believed_are_not_held_against_an_agent(
         service.adopt(to_json(signed(version, settings=settings)))
         for _ in range(1200 if rate != 0.5 else 0):  # more than the lower rate allows by now
             fleet.now += 0.01
-            service.choose()
+            service.bandit("only").choose()
     fleet.crash(0)
     fleet.restart(0)
     fleet.now += 2.0
-    service_of(fleet).choose()
+    service_of(fleet).bandit("only").choose()

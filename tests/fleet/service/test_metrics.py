@@ -40,7 +40,7 @@ def test_other_names_and_labels_are_refused() -> None:
 def test_every_arm_is_measured() -> None:
     service = service_in(path_world())
     pulled(service, "red", 1.0, -1.0)
-    service.choose(["blue"])
+    service.bandit("only").choose(["blue"])
     assert sample(service, "arm_choices_total", arm="red") == 2.0
     assert sample(service, "arm_choices_total", arm="blue") == 1.0
     assert sample(service, "arm_rewards_total", arm="red") == 2.0

@@ -53,23 +53,23 @@ def count(call: Callable[[], object], most: int = 10_000) -> int:
 
 
 def pull(service: ServedAgent) -> None:
-    service.observe(service.choose().ticket, 1.0)
+    service.bandit("only").observe(service.bandit("only").choose().ticket, 1.0)
 
 
 def test_pulls_beyond_the_rate_are_refused_and_change_nothing() -> None:
     world, service = make()
     assert count(lambda: pull(service)) == RATE * BURST
-    before, journal = service.arms(), bytes(world.disks[0].data)
+    before, journal = service.bandit("only").arms(), bytes(world.disks[0].data)
     with pytest.raises(RateLimitError, match="2 a second") as caught:
-        service.choose()
+        service.bandit("only").choose()
     assert caught.value.retry_after == pytest.approx(0.5)
-    assert (service.arms(), bytes(world.disks[0].data)) == (before, journal)
+    assert (service.bandit("only").arms(), bytes(world.disks[0].data)) == (before, journal)
     metric = next(m for m in service.metrics() if m.name == "refused_pulls_total")
     assert metric.samples == [({"call": "choose"}, 2.0), ({"call": "observe"}, 0.0)]
     world.now += 0.5
     pull(service)
     with pytest.raises(RateLimitError):
-        service.choose()
+        service.bandit("only").choose()
 
 
 def test_rewards_of_many_tickets_at_once_are_taken_at_the_rate() -> None:
@@ -77,23 +77,23 @@ def test_rewards_of_many_tickets_at_once_are_taken_at_the_rate() -> None:
     tickets: list[str] = []
     while len(tickets) < 200:
         world.now += 0.5
-        tickets.append(service.choose().ticket)
+        tickets.append(service.bandit("only").choose().ticket)
     waiting = iter(tickets)
-    assert count(lambda: service.observe(next(waiting), 1.0)) == RATE * BURST
+    assert count(lambda: service.bandit("only").observe(next(waiting), 1.0)) == RATE * BURST
     assert int(service.bandit("only").replica.own_counts.sum()) == RATE * BURST
     refused = tickets[int(RATE * BURST)]
     world.now += 1.0
-    assert not service.observe(refused, 1.0).duplicate
+    assert not service.bandit("only").observe(refused, 1.0).duplicate
 
 
 def test_a_duplicate_and_a_mistake_cost_nothing() -> None:
     _, service = make()
-    ticket = service.choose().ticket
-    service.observe(ticket, 1.0)
+    ticket = service.bandit("only").choose().ticket
+    service.bandit("only").observe(ticket, 1.0)
     for _ in range(500):
-        assert service.observe(ticket, 1.0).duplicate
+        assert service.bandit("only").observe(ticket, 1.0).duplicate
         with pytest.raises(InputError):
-            service.choose(["no such arm"])
+            service.bandit("only").choose(["no such arm"])
 
 
 def test_restarts_do_not_add_up() -> None:
@@ -162,12 +162,12 @@ def test_the_api_answers_429_with_a_time_to_wait() -> None:
 def test_rewards_at_the_bound_leave_choices_and_estimates_finite(policy: str) -> None:
     world, service = make(policy=policy, rate=1000.0)
     for reward in (1e60, -1e60, 1e60, 1e-60) * 10:
-        service.observe(service.choose().ticket, reward)
-        ticket = service.choose().ticket
+        service.bandit("only").observe(service.bandit("only").choose().ticket, reward)
+        ticket = service.bandit("only").choose().ticket
         for beyond in (1e308, -1e308, 1.01e60):
             with pytest.raises(InputError, match="too large"):
-                service.observe(ticket, beyond)
-        service.observe(ticket, 0.0)
+                service.bandit("only").observe(ticket, beyond)
+        service.bandit("only").observe(ticket, 0.0)
         world.step()
-    for arm in service.arms():
+    for arm in service.bandit("only").arms():
         assert arm.mean is None or abs(arm.mean) <= 1e60

@@ -22,7 +22,7 @@ from .test_application import BANDIT, path_world, service_in
 
 def pulled(service: ServedAgent, arm: str, *rewards: float) -> None:
     for reward in rewards:
-        service.observe(service.choose([arm]).ticket, reward)
+        service.bandit("only").observe(service.bandit("only").choose([arm]).ticket, reward)
 
 
 def test_the_state_says_what_a_page_shows() -> None:
@@ -31,7 +31,7 @@ def test_the_state_says_what_a_page_shows() -> None:
     world.step()
     pulled(service, "red", 1.0, 2.0)
     pulled(service, "blue", 3.0)
-    service.choose(["blue"])
+    service.bandit("only").choose(["blue"])
     state = service.state()
     red, green, blue = state.arms
     assert (state.id, state.cluster, state.policy) == ("n1", "shop", BANDIT.policy)
@@ -65,7 +65,7 @@ def test_choices_survive_a_restart_and_expired_tickets_stay_counted() -> None:
     service = service_in(world)
     pulled(service, "red", 1.0)
     for _ in range(3):
-        service.choose(["green"])
+        service.bandit("only").choose(["green"])
     world.now += 4000.0
     world.shells[0].beat()
     assert service.state().expired_tickets == 3

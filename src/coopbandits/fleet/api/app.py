@@ -32,7 +32,7 @@ from coopbandits.fleet.api.messages import (
     refused,
 )
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, render
-from coopbandits.fleet.api.openapi import LARGEST, OF_BANDIT, describe
+from coopbandits.fleet.api.openapi import LARGEST, OF_BANDIT, OF_DEFAULT, describe
 from coopbandits.fleet.api.site import FRESH, Callers, Endpoint, Request, Route, Site
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import (
@@ -144,34 +144,27 @@ class Api(Site):
     def tokens(self, route: Route) -> list[bytes]:
         """Return the agent's token, and that of the bandit if it has one."""
         own = None
-        if route.bandit is not None:
+        if route.bandit is not None or route.timed in OF_DEFAULT:
             with suppress(UnknownBanditError):  # raised again for callers with the agent's token
                 own = self.service.bandit(route.bandit).token
-        elif route.timed in OF_BANDIT:
-            own = self.service.token  # of the only bandit
         tokens = [] if self.token is None else [self.token]
         return [*tokens, own.encode()] if own else tokens
 
-    def _of(self, bandit: str | None) -> Service | BanditService:
-        """Return a bandit by name; without one, the agent."""
-        return self.service if bandit is None else self.service.bandit(bandit)
-
     def choose(self, request: Request) -> Answer:
         """Choose an option."""
-        name = request.route.bandit
-        service = self.service if name is None else self.service.bandit(name)
+        bandit = self.service.bandit(request.route.bandit)
         if request.body:
             sent = _read_choose(request.body)
-            choice = service.choose(sent.allowed, sent.context)
+            choice = bandit.choose(sent.allowed, sent.context)
         else:
-            choice = service.choose()
+            choice = bandit.choose()
         return Answer(200, _encode(ChoiceAnswer(*choice)))
 
     def observe(self, request: Request) -> Answer:
         """Count a reward."""
-        name, sent = request.route.bandit, _read_observe(request.body)
-        service = self.service if name is None else self.service.bandit(name)
-        return Answer(200, _encode(ReceiptAnswer(*service.observe(sent.ticket, sent.reward))))
+        bandit = self.service.bandit(request.route.bandit)
+        sent = _read_observe(request.body)
+        return Answer(200, _encode(ReceiptAnswer(*bandit.observe(sent.ticket, sent.reward))))
 
     def drain(self, request: Request) -> Answer:
         """Stop the agent once open tickets have their rewards."""
@@ -188,7 +181,7 @@ class Api(Site):
 
     def arms(self, request: Request) -> Answer:
         """Return an estimate of every option, for requests like this where a context is given."""
-        found = self._of(request.route.bandit).arms(_context(request.query))
+        found = self.service.bandit(request.route.bandit).arms(_context(request.query))
         return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in found]))
 
     def recommendation(self, request: Request) -> Answer:
@@ -201,15 +194,20 @@ class Api(Site):
                 f"confidence is {confidence!r}; it must be a probability between 0 and 1, such as "
                 "0.95"
             ) from None
-        return accepted(RecommendationAnswer(*self._of(request.route.bandit).recommendation(asked)))
+        found = self.service.bandit(request.route.bandit).recommendation(asked)
+        return accepted(RecommendationAnswer(*found))
 
     def bandits(self, _: Request) -> Answer:
         """Return all bandits."""
         return accepted(BanditsAnswer([BanditAnswer(*each) for each in self.service.bandits()]))
 
     def export(self, request: Request) -> Answer:
-        """Return everything learned."""
-        return accepted(self._of(request.route.bandit).export())
+        """Return everything learned, of one bandit or of all."""
+        return accepted(self._shown(request.route.bandit).export())
+
+    def _shown(self, bandit: str | None) -> Service | BanditService:
+        """Return a bandit by name; without one, the agent."""
+        return self.service if bandit is None else self.service.bandit(bandit)
 
     def health(self, _: Request) -> Answer:
         """Return the agent's state."""
@@ -248,13 +246,13 @@ class Api(Site):
             raise InputError(
                 f"since is {since!r}; it must be the number of an event, or be left out"
             )
-        state = self._of(_shown_bandit(request.query)).state(int(since))
+        state = self._shown(_shown_bandit(request.query)).state(int(since))
         return accepted(state)._replace(headers=(FRESH,))
 
     def events(self, request: Request) -> Answer:
         """Stream everything that changes about a bandit, or the first, to a page."""
         name = _shown_bandit(request.query)
-        self._of(name)  # raises an error where there is no such bandit
+        self._shown(name)  # raises an error where there is no such bandit
         watched = self._feeds.setdefault(name, _Watched())
         return self.page_stream(watched.feed, partial(self._look, name))
 
@@ -263,7 +261,7 @@ class Api(Site):
         watched, now = self._feeds[name], time.monotonic()
         if now - watched.asked >= apart:
             watched.asked = now
-            watched.feed.update(self._of(name).state(), time.time())
+            watched.feed.update(self._shown(name).state(), time.time())
             watched.feed.step(time.time())
 
     def beat(self) -> None:

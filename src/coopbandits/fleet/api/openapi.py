@@ -53,8 +53,14 @@ HEADERS: dict[int, tuple[str, dict[str, Any]]] = {
 }
 
 # The ticket in a choice's answer goes into the request that submits its reward.
-REWARD_LINK = {
-    "reward": {"operationId": "observe", "requestBody": {"ticket": "$response.body#/ticket"}}
+REWARD = {"ticket": "$response.body#/ticket"}
+REWARD_LINK = {"reward": {"operationId": "observe", "requestBody": REWARD}}
+REWARD_LINK_OF_BANDIT = {
+    "reward": {
+        "operationId": "bandits_one_observe",
+        "parameters": {"bandit": "$request.path.bandit"},
+        "requestBody": REWARD,
+    }
 }
 
 
@@ -80,8 +86,13 @@ SINCE = {
     "schema": {"type": "integer", "minimum": 0, "maximum": LARGEST},
 }
 
-OF_BANDIT = ("/choose", "/observe", "/arms", "/recommendation", "/export")
-"""The calls that single bandits have too."""
+OF_DEFAULT = ("/choose", "/observe", "/arms", "/recommendation")
+"""The calls that are answered for the default bandit where none is named."""
+
+OF_BANDIT = (*OF_DEFAULT, "/export")
+"""The calls of single bandits; without a name, an export has all bandits."""
+
+NO_DEFAULT = "No bandit is named, and default_bandit is not set."
 
 NAMED_BANDIT = {
     "name": "bandit",
@@ -238,7 +249,19 @@ def describe(
         for operation in OPERATIONS
         if operation.path in OF_BANDIT
     ]
-    for operation in (*OPERATIONS, *of_bandits):
+    of_agent = [
+        operation._replace(
+            summary=f"{operation.summary}, of the default bandit",
+            errors={
+                **operation.errors,
+                404: " ".join(filter(None, (NO_DEFAULT, operation.errors.get(404)))),
+            },
+        )
+        if operation.path in OF_DEFAULT
+        else operation
+        for operation in OPERATIONS
+    ]
+    for operation in (*of_bandits, *of_agent):
         secret = protected and operation.path not in public
         paths[operation.path] = {operation.method: _described(operation, secret, context)}
     components: dict[str, Any] = {"schemas": _schemas(arms, context)}
@@ -274,7 +297,8 @@ def _answers(operation: Operation, secret: bool) -> dict[str, Any]:
         "200": {"description": "Done.", "content": _content(operation.answer)}
     }
     if operation.answer is ChoiceAnswer:
-        answers["200"]["links"] = REWARD_LINK
+        named = operation.path not in OF_DEFAULT
+        answers["200"]["links"] = REWARD_LINK_OF_BANDIT if named else REWARD_LINK
     errors = {**HEAD_ERRORS, **operation.errors, **FAILED, **(UNAUTHORIZED if secret else {})}
     for status, text in sorted(errors.items()):
         answers[str(status)] = {"description": text, "content": _content(ErrorAnswer)}

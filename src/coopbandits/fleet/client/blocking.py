@@ -225,7 +225,8 @@ class Client:
         the default is not among them. `is_default` of such a choice is true. Its reward may be
         submitted as usual, and is not counted.
     bandit : str, optional
-        Which of the agent's bandits is asked; none where it has one only.
+        Which of the agent's bandits is asked; without it, the `default_bandit` of the agent's
+        configuration.
 
     Raises
     ------

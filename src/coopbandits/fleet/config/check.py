@@ -73,6 +73,8 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
     protected = ("with a token" * bool(config.token_file), "mutual TLS" * bool(config.api_tls))
     yield "API", ", ".join(filter(None, (show_place(config.api), *protected)))
+    if config.default_bandit is not None:
+        yield "default", f"bandit {config.default_bandit}, for calls that name none"
     if config.document.operators:
         count, file = len(config.document.operators), config.document.file
         also = f", also from {file}" if file else ""
@@ -140,6 +142,12 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
         yield "without [tls] every process on this machine can join; add it for production"
     if not config.bandits:
         yield "no bandit is declared: nothing is chosen until the cluster's document declares one"
+    default = config.default_bandit
+    if default is not None and default not in config.bandits:
+        yield (
+            f"default_bandit is {default}, which the file does not declare; calls that name no "
+            "bandit are errors unless the cluster's document declares it"
+        )
     for bandit in config.bandits.values():
         if bandit.traits.grows and config.cluster.most_agents > 1000:
             yield (

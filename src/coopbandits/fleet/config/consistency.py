@@ -63,6 +63,7 @@ def find_contradictions(config: NodeConfig, now: float, *, insecure: bool) -> It
             "raise it on all nodes"
         )
     yield from _names(config)
+    yield from _default_bandit(config)
     yield from _discovery(config) if config.auto else _listed(config)
     if config.tls is None:
         yield from _insecure_links(config, insecure=insecure)
@@ -240,6 +241,17 @@ def _names(config: NodeConfig) -> Iterator[str]:
                 f"the names {other} and {name} have the same number {agent_number(name)}; "
                 "give one of the two another name"
             )
+
+
+def _default_bandit(config: NodeConfig) -> Iterator[str]:
+    """Yield a sentence if the default bandit is not declared, and no document may declare it."""
+    name = config.default_bandit
+    if name is not None and name not in config.bandits and not config.document.operators:
+        listed = ", ".join(list(config.bandits)[:10])
+        yield (
+            f"[node] default_bandit is {name!r}, which is not declared; add a section "
+            f"[bandits.{name}], or " + (f"name one of {listed}" if listed else "remove it")
+        )
 
 
 def _listed(config: NodeConfig) -> Iterator[str]:

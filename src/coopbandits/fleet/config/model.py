@@ -17,6 +17,7 @@ from coopbandits.fleet.config.bandits import BanditConfig, ClusterConfig
 from coopbandits.fleet.config.values import (
     ApiAddress,
     Auto,
+    BanditName,
     Count,
     CountFromZero,
     DialAddress,
@@ -120,6 +121,8 @@ class NodeConfig:
         Failures that acknowledged rewards survive: a process crash, or power loss too.
     api : Address or Path
         Where the application reaches it; a path is a Unix socket.
+    default_bandit : str or None
+        The bandit of calls that name none; without one, they are errors.
     token_file : Path or None
         Holds the token that the application must present.
     ticket_lifetime : float
@@ -168,6 +171,7 @@ class NodeConfig:
     listen: ListenAddress = LISTEN
     durability: Durability = "process"
     api: ApiAddress = API
+    default_bandit: BanditName | None = None
     token_file: FilePath | None = None
     ticket_lifetime: Positive = 3600.0
     max_open_tickets: Count = 10_000

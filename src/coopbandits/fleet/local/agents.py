@@ -383,11 +383,17 @@ class Members:
         member.start(self._keeper.group)
         await member.wait_until_ready()
 
-    async def ask(self, question: Literal["arms", "cluster", "health"]) -> dict[str, Any]:
-        """Ask all agents at once; the answer is None for those that do not reply."""
+    async def ask(
+        self, question: Literal["arms", "cluster", "health"], bandit: str = BANDIT
+    ) -> dict[str, Any]:
+        """Ask all agents at once; the answer is None for those that do not reply.
+
+        Arms are those of `bandit`.
+        """
 
         async def ask(member: Member) -> Any:
-            async with AsyncClient(member.place.api, timeout=ANSWER_SECONDS) as client:
+            api = member.place.api
+            async with AsyncClient(api, timeout=ANSWER_SECONDS, bandit=bandit) as client:
                 try:
                     return await getattr(client, question)()
                 except UnreachableError:

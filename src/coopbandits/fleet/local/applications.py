@@ -33,7 +33,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.registry import parse_policy
 from coopbandits.fleet.client import AsyncClient, UnreachableError
 from coopbandits.fleet.config.eligibility import traits_of
-from coopbandits.fleet.local.agents import FleetError, Place, arm_names
+from coopbandits.fleet.local.agents import BANDIT, FleetError, Place, arm_names
 from coopbandits.fleet.service import ArmEstimate, UnavailableError
 from coopbandits.problems import Problem
 
@@ -122,7 +122,7 @@ class Player:
         """Choose and submit rewards until `ending` is set; an open choice is still completed."""
         loop = asyncio.get_running_loop()
         due, number = loop.time(), 0
-        async with AsyncClient(self.place.api, timeout=CALL_SECONDS) as client:
+        async with AsyncClient(self.place.api, timeout=CALL_SECONDS, bandit=BANDIT) as client:
             while not await ending.within(due - loop.time()):
                 await self._pull(client, number)
                 number += 1

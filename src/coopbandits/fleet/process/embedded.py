@@ -46,14 +46,16 @@ class LocalAgent:
     ::
 
         with LocalAgent("node.toml") as agent:
-            choice = agent.choose()
-            agent.observe(choice.ticket, reward=use(choice.arm))
+            button = agent.bandit("checkout-button")
+            choice = button.choose()
+            button.observe(choice.ticket, reward=use(choice.arm))
     """
 
     def __init__(self, config: NodeConfig | str | Path, *, insecure: bool = False) -> None:
         if not isinstance(config, NodeConfig):
             config = read_config(Path(config), now=time.time(), insecure=insecure)
         self.config = config
+        self._default = LocalBandit(self, None)
         self._loop: asyncio.AbstractEventLoop | None = None  # None unless it runs
         self._lock = threading.Lock()
 
@@ -106,20 +108,20 @@ class LocalAgent:
     def choose(
         self, allowed: Sequence[str] | None = None, context: Context | None = None
     ) -> Choice:
-        """Return an arm for a request, one of `allowed` if given, and a ticket."""
-        return self._ask(lambda: self._runtime.service.choose(allowed, context), stored=True)
+        """Return an arm of the default bandit, one of `allowed` if given, and a ticket."""
+        return self._default.choose(allowed, context)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count the reward of a ticket; the call is idempotent."""
-        return self._ask(lambda: self._runtime.service.observe(ticket, reward), stored=True)
+        """Count the reward of a ticket of the default bandit; the call is idempotent."""
+        return self._default.observe(ticket, reward)
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
-        """Return an estimate of every arm, for requests with a context if given."""
-        return self._ask(lambda: self._runtime.service.arms(context))
+        """Return an estimate of every arm of the default bandit."""
+        return self._default.arms(context)
 
     def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
-        """Return the best arm so far, and how certain that is."""
-        return self._ask(lambda: self._runtime.service.recommendation(confidence))
+        """Return the best arm of the default bandit so far, and how certain that is."""
+        return self._default.recommendation(confidence)
 
     def bandit(self, name: str) -> LocalBandit:
         """Return one bandit of the agent."""
@@ -191,9 +193,9 @@ class LocalAgent:
 
 
 class LocalBandit:
-    """One bandit of an agent inside your own program."""
+    """One bandit of an agent inside your own program; without a name, its default."""
 
-    def __init__(self, agent: LocalAgent, name: str) -> None:
+    def __init__(self, agent: LocalAgent, name: str | None) -> None:
         self.agent, self.name = agent, name
 
     def _ask(self, question: Callable[[BanditService], T], *, stored: bool = False) -> T:

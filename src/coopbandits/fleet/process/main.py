@@ -246,7 +246,7 @@ class Drain:
 
 LIVE = (
     "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
-    "bandits",
+    "bandits", "default_bandit",
 )  # fmt: skip
 """What may change without a restart; of files named elsewhere, their contents."""
 

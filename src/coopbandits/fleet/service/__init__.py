@@ -181,7 +181,7 @@ class UnauthorizedError(InputError):
 
 
 class UnknownBanditError(InputError):
-    """The agent has no such bandit, or has retired it, or has several and none was named."""
+    """The agent has no such bandit, or has retired it; or none was named and it has no default."""
 
 
 class UnknownTicketError(InputError):
@@ -254,12 +254,10 @@ class BanditService(Protocol):
         """Return what a page shows of agent and bandit, with events after number `since`."""
 
 
-class Service(BanditService, Protocol):
+class Service(Protocol):
     """An agent as its application sees it.
 
-    `token` and the calls of a bandit are those of its only one; where it has several, they ask for
-    a name, but for `export`, which has all, and `state`, which shows the first. What `choose` and
-    `observe` return must not be sent before `stored` has called back.
+    What `choose` and `observe` of a bandit return must not be sent before `stored` has called back.
     """
 
     def stored(self, then: Stored) -> None:
@@ -271,11 +269,17 @@ class Service(BanditService, Protocol):
     def context_schema(self) -> dict[str, Any] | None:
         """Return what a context must be, as a JSON schema; None where there is none."""
 
-    def bandit(self, name: str) -> BanditService:
-        """Return one bandit of the agent."""
+    def bandit(self, name: str | None) -> BanditService:
+        """Return one bandit of the agent; without a name, the one configured as default."""
 
     def bandits(self) -> list[BanditState]:
         """Return all bandits, the retired ones last."""
+
+    def export(self) -> dict[str, Any]:
+        """Return everything learned, of all bandits, as plain data."""
+
+    def state(self, since: int = 0) -> AgentState:
+        """Return what a page shows of the agent and its first bandit, with events after `since`."""
 
     def health(self) -> dict[str, Any]:
         """Return the agent's state as plain data: id, policy, round, links, tickets, …."""

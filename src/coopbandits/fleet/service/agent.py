@@ -5,7 +5,7 @@ Implements `Service`; each bandit is a `ServedBandit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -18,14 +18,8 @@ from coopbandits.fleet.document.seal import from_json
 from coopbandits.fleet.identity.operators import key_text
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
-    CONFIDENCE,
-    ArmEstimate,
     BanditState,
-    Choice,
-    Context,
     Metric,
-    Receipt,
-    Recommendation,
     Stored,
     UnavailableError,
     UnknownBanditError,
@@ -35,6 +29,9 @@ from coopbandits.fleet.service.bandit import DRAINING, ServedBandit
 from coopbandits.fleet.service.metrics import agent_metrics
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
+
+MOST_LISTED = 10
+"""Bandits that an error lists."""
 
 
 class ServedAgent:
@@ -58,8 +55,6 @@ class ServedAgent:
     ----------
     services : dict of int to ServedBandit
         All bandits, retired ones too, by number.
-    token : str or None
-        The token of the only bandit; None where there are more.
     failure : str
         Why the agent serves no more; "" while it does.
     draining : bool
@@ -80,8 +75,6 @@ class ServedAgent:
         self.stored = stored
         self.services: dict[int, ServedBandit] = {}
         self._live: list[ServedBandit] = []  # those that have arms
-        self._only: ServedBandit | None = None  # of these, where there is one
-        self.token: str | None = None
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
         self.declare(session.bandit for session in node.sessions.by_number.values())
@@ -94,55 +87,36 @@ class ServedAgent:
             else:
                 self.services[bandit.number] = ServedBandit(self, bandit)
         self._live = [each for each in self.services.values() if each.declared.arms]
-        self._only = self._live[0] if len(self._live) == 1 else None
-        self.token = None if self._only is None else self._only.token
 
     def renew_tokens(self, tokens: Mapping[str, str]) -> None:
         """Use the present contents of token files; retired bandits keep their tokens."""
         for service in self._live:
             service.token = tokens.get(service.declared.name)
-        self.token = None if self._only is None else self._only.token
 
-    def bandit(self, name: str) -> ServedBandit:
-        """Return the service of one bandit."""
+    def bandit(self, name: str | None) -> ServedBandit:
+        """Return the service of one bandit; without a name, of the default one."""
+        wanted = self.config.default_bandit if name is None else name
+        if wanted is None:
+            raise self._unnamed()
         for service in self.services.values():
-            if service.declared.name == name:
+            if service.declared.name == wanted:
                 return service
         known = [service.declared.name for service in self._live]
-        raise UnknownBanditError(str(unknown_name("bandit", name[:63], known)))
+        raise UnknownBanditError(str(unknown_name("bandit", wanted[:63], known)))
+
+    def _unnamed(self) -> UnknownBanditError:
+        """Return the error of a call that must name a bandit."""
+        names = [service.declared.name for service in self._live]
+        listed = ", ".join(names[:MOST_LISTED]) + ", …" * (len(names) > MOST_LISTED)
+        return UnknownBanditError(
+            f"no bandit is named, and [node] default_bandit is not set; use /bandits/NAME/choose, "
+            f"where NAME is one of {listed or 'the bandits to come'}, or set default_bandit"
+        )
 
     def bandits(self) -> list[BanditState]:
         """Return all bandits, the retired ones last."""
         found = [each.summary() for each in self.services.values()]
         return sorted(found, key=lambda state: state.retired)
-
-    def _unnamed(self) -> UnknownBanditError:
-        """Return the error of a call that must name a bandit."""
-        names, more = [service.declared.name for service in self._live][:10], len(self._live) > 10
-        return UnknownBanditError(
-            f"this agent has {len(self._live)} bandits: {', '.join(names)}{', …' if more else ''}; "
-            f"name one, as in /bandits/{names[0] if names else 'NAME'}/choose"
-        )
-
-    def choose(
-        self, allowed: Sequence[str] | None = None, context: Context | None = None
-    ) -> Choice:
-        """Choose where there is one bandit only."""
-        if self._only is None:
-            raise self._unnamed()
-        return self._only.choose(allowed, context)
-
-    def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count a reward where there is one bandit only, or a late one of a retired bandit."""
-        if self._only is None:
-            raise self._unnamed()
-        try:
-            return self._only.observe(ticket, reward)
-        except UnknownTicketError:
-            owner = self.owner_of(ticket)
-            if owner is None:
-                raise
-        return owner.observe(ticket, reward)
 
     def owner_of(self, ticket: str) -> ServedBandit | None:
         """Return the bandit that issued a ticket, which may be retired; tickets are unique."""
@@ -152,21 +126,9 @@ class ServedAgent:
                 return service
         return None
 
-    def arms(self, context: Context | None = None) -> list[ArmEstimate]:
-        """Return an estimate of every arm where there is one bandit only."""
-        if self._only is None:
-            raise self._unnamed()
-        return self._only.arms(context)
-
-    def recommendation(self, confidence: float = CONFIDENCE) -> Recommendation:
-        """Return which option won so far where there is one bandit only."""
-        if self._only is None:
-            raise self._unnamed()
-        return self._only.recommendation(confidence)
-
     def context_schema(self) -> dict[str, Any] | None:
         """Return the JSON schema of contexts where there is one bandit only."""
-        return None if self._only is None else self._only.encoder.schema()
+        return self._live[0].encoder.schema() if len(self._live) == 1 else None
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows of the first bandit, with events after number `since`."""
