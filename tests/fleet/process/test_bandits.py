@@ -294,7 +294,7 @@ def test_an_agent_with_several_bandits_is_operated_as_a_whole(tmp_path: Path) ->
 def test_the_token_of_a_bandit_is_read_again(tmp_path: Path) -> None:
     """A file with a new token, or one that nobody may use any more, is taken as it is."""
     arms = {"sigma": 1.0, "arms": ["red", "blue"]}
-    with lonely(tmp_path) as agent:
+    with lonely(tmp_path, default_bandit="banner") as agent:
         agent.tables["bandits"] = {"button": arms | {"token_file": "button"}, "banner": dict(arms)}
         agent.write()
         token = agent.folder / "button"

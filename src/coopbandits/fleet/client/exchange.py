@@ -144,7 +144,7 @@ def head_of(place: Address | Path, token: str | None) -> bytes:
     return head.encode()
 
 
-# The calls of the API. `prefix` is where the paths of a bandit begin, "" for an agent's only one.
+# The calls of the API. `prefix` is where the paths of a bandit begin, "" for the agent's default.
 
 
 def prefix_of(bandit: str | None) -> str:
