@@ -44,9 +44,9 @@ class Fleet:
         self.service = self.world.of(0)
         self.service.config = replace(self.service.config, default_bandit=default)
 
-    def adopt(self, version: int, **bandits: Any) -> None:
-        """Have a document declare the bandits."""
-        self.world.shells[0].adopt(signed(version, bandits=bandits))
+    def adopt(self, version: int, *retired: str, **bandits: Any) -> None:
+        """Have a document declare some bandits, and retire others."""
+        self.world.shells[0].adopt(signed(version, retired=list(retired), bandits=bandits))
         self.world.steps(2)
 
     @contextmanager
@@ -83,10 +83,14 @@ def test_without_a_default_every_call_must_name_its_bandit(
 def test_with_a_default_they_are_that_bandits_whatever_other_bandits_come_and_go() -> None:
     fleet = Fleet("button", ONE)
     with fleet.serving() as server:
-        for version, bandits in enumerate(
-            ({"button": BUTTON}, {"banner": BANNER, "button": BUTTON}, {"button": BUTTON}), 1
-        ):
-            fleet.adopt(version, **bandits)
+        changes: list[tuple[list[str], dict[str, Any]]] = [
+            ([], {}),
+            ([], {"banner": BANNER, "page": BANNER}),
+            (["banner"], {"button": BUTTON}),
+            (["page"], {}),
+        ]
+        for version, (retired, bandits) in enumerate(changes, 1):
+            fleet.adopt(version, *retired, **bandits)
             answer = ask(server, "POST", "/choose", {"allowed": ["red"]}).json()
             assert answer["arm"] == "red"
             reward = {"ticket": answer["ticket"], "reward": 1.0}
@@ -101,7 +105,7 @@ def test_a_default_that_is_retired_answers_like_its_named_path() -> None:
     with fleet.serving() as server:
         late = ask(server, "POST", "/choose").json()["ticket"]
         other = ask(server, "POST", "/bandits/banner/choose").json()["ticket"]
-        fleet.adopt(1, banner=BANNER)
+        fleet.adopt(1, "button")
         found = shown(server, "")
         assert found == shown(server, "/bandits/button")
         status, answer = found[0]
