@@ -141,6 +141,7 @@ def test_a_page_is_served_through_every_change_of_an_agent(
     page: Callable[..., Page], tmp_path: Path
 ) -> None:
     with lonely(tmp_path, max_open_tickets=1, drain_seconds=60.0) as agent:
+        del agent.tables["node"]["default_bandit"]  # which the file must declare
         button = agent.tables["bandits"]["button"]
         agent.write_token(TOKEN)
         agent.start()
