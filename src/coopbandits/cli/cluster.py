@@ -119,9 +119,9 @@ def diff_command(
     Lines begin with + for what is new or starts, ~ for what changes, - for what goes or stops, and
     = for bandits that the document does not mention, which continue.
     """
+    before = load_document(Path(old)) if Path(old).exists() else None
     document = load_document(new)
-    if Path(old).exists():
-        before = load_document(Path(old))
+    if before is not None:
         changes, same = differences(before, document), unmentioned(before, document)
     else:
         (client,) = clients_of([old], token_file, (ca, certificate, key))
