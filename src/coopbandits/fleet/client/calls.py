@@ -161,7 +161,7 @@ class Defaults:
         return True
 
     def end(self) -> bool:
-        """Begin anew once the agent has chosen; return whether to log that."""
+        """Start over once the agent has chosen; return whether to log that."""
         if not self._present:
             return False
         self._present.clear()
