@@ -269,12 +269,12 @@ class StoredSite(Shown):
 
 
 def _numbers(request: Request, *names: str) -> list[int]:
-    given = dict(parse_qsl(request.query))
+    given = dict(parse_qsl(request.route.query))
     for name in names:
         if not (given.get(name, "").isdecimal() and len(given[name]) < 10):
             example = "&".join(f"{each}=0" for each in names)
             raise InputError(
-                f"{name} is {given.get(name, '')[:40]!r}; ask {request.path}?{example}"
+                f"{name} is {given.get(name, '')[:40]!r}; ask {request.route.path}?{example}"
             )
     return [int(given[name]) for name in names]
 

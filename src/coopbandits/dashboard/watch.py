@@ -286,7 +286,7 @@ class FleetSite(Shown):
 
     def events(self, request: Request) -> Answer:
         """Stream the changes of a bandit."""
-        asked = dict(parse_qsl(request.query)).get("bandit", "")[:LONGEST_NAME]
+        asked = dict(parse_qsl(request.route.query)).get("bandit", "")[:LONGEST_NAME]
         watch = self.watch if asked in ("", self.watch.bandit) else self._watch(asked)
 
         def refresh() -> None:

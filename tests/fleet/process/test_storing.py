@@ -204,8 +204,7 @@ def test_a_sync_that_fails_is_503_for_all_that_wait_and_then_all_goes_on(tmp_pat
 async def post_choose(api: Api) -> tuple[int, bytes]:
     """Ask without a socket; return the status and the body."""
     waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-    request = Request(b"POST", "/choose", [], "1.1", lasting=True)
-    request.route = api.routes[request.path]
+    request = Request(b"POST", api.locate(b"/choose"), [], {}, "1.1", lasting=True)
     api.serve(request, waiter.set_result)
     answer = await waiter
     return answer.status, answer.body

@@ -133,26 +133,28 @@ class Api(Site):
         self._feeds: dict[str | None, _Watched] = {None: _Watched()}
         self._failed = False
 
-    def find(self, path: str) -> Route:
+    def find(self, path: str, query: str) -> Route:
         """Return where a path leads, also of a bandit by name."""
         if path.startswith(BANDITS):
             name, _, call = path.removeprefix(BANDITS).partition("/")
             if call in self.of_bandit:
-                return Route(self.of_bandit[call], f"{BANDITS}NAME/{call}", f"/{call}", name)
-        return super().find(path)
+                endpoint, label = self.of_bandit[call], f"{BANDITS}NAME/{call}"
+                return Route(path, query, endpoint, label, f"/{call}", name)
+        return super().find(path, query)
 
-    def tokens(self, route: Route) -> list[bytes]:
+    def tokens(self, request: Request) -> list[bytes]:
         """Return the agent's token, and that of the bandit if it has one."""
-        own = None
+        own, route = None, request.route
         if route.bandit is not None or route.timed in OF_DEFAULT:
             with suppress(UnknownBanditError):  # raised again for callers with the agent's token
-                own = self.service.bandit(route.bandit).token
+                request.bandit = self.service.bandit(route.bandit)
+                own = request.bandit.token
         tokens = [] if self.token is None else [self.token]
         return [*tokens, own.encode()] if own else tokens
 
     def choose(self, request: Request) -> Answer:
         """Choose an option."""
-        bandit = self.service.bandit(request.route.bandit)
+        bandit = request.bandit or self.service.bandit(request.route.bandit)
         if request.body:
             sent = _read_choose(request.body)
             choice = bandit.choose(sent.allowed, sent.context)
@@ -162,7 +164,7 @@ class Api(Site):
 
     def observe(self, request: Request) -> Answer:
         """Count a reward."""
-        bandit = self.service.bandit(request.route.bandit)
+        bandit = request.bandit or self.service.bandit(request.route.bandit)
         sent = _read_observe(request.body)
         return Answer(200, _encode(ReceiptAnswer(*bandit.observe(sent.ticket, sent.reward))))
 
@@ -181,12 +183,12 @@ class Api(Site):
 
     def arms(self, request: Request) -> Answer:
         """Return an estimate of every option, for requests like this where a context is given."""
-        found = self.service.bandit(request.route.bandit).arms(_context(request.query))
+        found = self.service.bandit(request.route.bandit).arms(_context(request.route.query))
         return accepted(ArmsAnswer([ArmAnswer(*arm) for arm in found]))
 
     def recommendation(self, request: Request) -> Answer:
         """Return which option won so far, and how sure that is."""
-        confidence = _asked(request.query, "confidence", str(CONFIDENCE))
+        confidence = _asked(request.route.query, "confidence", str(CONFIDENCE))
         try:
             asked = float(confidence)
         except ValueError:
@@ -240,18 +242,18 @@ class Api(Site):
 
     def state(self, request: Request) -> Answer:
         """Return what a page shows, with events after `since`."""
-        since = _asked(request.query, "since", "0")
+        since = _asked(request.route.query, "since", "0")
         is_number = since.isascii() and since.isdigit() and len(since) < 20
         if not (is_number and int(since) <= LARGEST):
             raise InputError(
                 f"since is {since!r}; it must be the number of an event, or be left out"
             )
-        state = self._shown(_shown_bandit(request.query)).state(int(since))
+        state = self._shown(_shown_bandit(request.route.query)).state(int(since))
         return accepted(state)._replace(headers=(FRESH,))
 
     def events(self, request: Request) -> Answer:
         """Stream everything that changes about a bandit, or the first, to a page."""
-        name = _shown_bandit(request.query)
+        name = _shown_bandit(request.route.query)
         self._shown(name)  # raises an error where there is no such bandit
         watched = self._feeds.setdefault(name, _Watched())
         return self.page_stream(watched.feed, partial(self._look, name))

@@ -17,12 +17,11 @@ import logging
 import socket
 from collections import deque
 from typing import TYPE_CHECKING, cast
-from urllib.parse import unquote
 
 import httptools
 
 from coopbandits.fleet.api.messages import Answer, Begin, encode, refused
-from coopbandits.fleet.api.site import Request, Site
+from coopbandits.fleet.api.site import LONGEST_KNOWN, Request, Site
 
 if TYPE_CHECKING:
     from coopbandits.fleet.api.server import Connections
@@ -221,13 +220,14 @@ class Connection(asyncio.Protocol):
         self._earlier = self._chunk = 0
         self.phase, self.since = BODY, self._now
         assert self.parser is not None  # noqa: S101  it calls
-        parser, path, query = self.parser, self.api.paths.get(self._url), ""
-        if path is None:  # not one of the fixed paths as it stands
-            path, query = self._read_target(headers)
+        parser, url = self.parser, self._url
+        if url[:1] != b"/":
+            self._overrule_host(headers)
+        route = self.api.known(url) if len(url) <= LONGEST_KNOWN else self.api.locate(url)
         version = parser.get_http_version()
         lasting = parser.should_keep_alive() and version != "1.0" and not parser.should_upgrade()
-        request = Request(parser.get_method(), path, headers, version, lasting, query)
-        self._incoming = request
+        method, fields = parser.get_method(), dict(headers)
+        self._incoming = request = Request(method, route, headers, fields, version, lasting)
         self._headers = []  # a trailer after the body is not part of the request
         request.answer = self.api.refuse(request)
         if request.answer is not None:
@@ -235,16 +235,12 @@ class Connection(asyncio.Protocol):
         elif b"expect" in request.fields:
             self._invite()
 
-    def _read_target(self, headers: list[tuple[bytes, bytes]]) -> tuple[str, str]:
-        """Return path and query; a host, as in `GET http://host/`, overrules the header."""
-        parsed = httptools.parse_url(self._url)
-        host = None if self._url.startswith(b"/") else parsed.host
-        if host:
+    def _overrule_host(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """Replace the header Host by the host in `GET http://host/`, if there is one."""
+        if host := httptools.parse_url(self._url).host:
             literal = b"[%s]" % host if b":" in host else host
             headers[:] = [header for header in headers if header[0] != b"host"]
             headers.append((b"host", literal))
-        query = (parsed.query or b"").decode("latin-1")
-        return unquote((parsed.path or b"/").decode("ascii")), query
 
     def on_body(self, body: bytes) -> None:
         self._earlier = self._chunk = 0

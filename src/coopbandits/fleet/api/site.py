@@ -19,19 +19,21 @@ from __future__ import annotations
 import hmac
 import re
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
+from urllib.parse import unquote
 
+import httptools
 import msgspec
 
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.messages import JSON, Answer, Begin, failed, refused
 from coopbandits.fleet.api.metrics import Meter
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.service import Stored, UnavailableError
+from coopbandits.fleet.service import BanditService, Stored, UnavailableError
 from coopbandits.page import assets
 from coopbandits.page.feed import Feed
 
@@ -50,6 +52,9 @@ PREFLIGHT = (
 )
 
 MOST_KNOWN_HOSTS = 100
+
+MOST_KNOWN, LONGEST_KNOWN = 1000, 300
+"""Targets of requests whose routes are remembered, and the bytes of the longest one."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 Reply = Callable[[Answer], None]
@@ -80,10 +85,12 @@ class Endpoint(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where a path leads, looked up once per request.
+    """Where a request leads.
 
     Attributes
     ----------
+    path, query : str
+        Its path, decoded, and what stands after it and a question mark, as it was sent.
     endpoint : Endpoint or None
         What serves it; None where there is nothing.
     label, timed : str
@@ -92,68 +99,54 @@ class Route(NamedTuple):
         The bandit in the path.
     """
 
+    path: str
+    query: str
     endpoint: Endpoint | None
     label: str
     timed: str
     bandit: str | None = None
 
 
-NOWHERE = Route(None, "other", "other")
-
-
-class Request:
+class Request(msgspec.Struct):
     """One request.
 
     Parameters
     ----------
     method : bytes
         GET, HEAD, POST or another.
-    path : str
-        Its path, decoded.
+    route : Route
+        What serves it.
     headers : list of (name, value)
         The headers, with names in lower case.
+    fields : dict
+        The headers by name; of those with the same name, the last.
     version : str
         Of HTTP.
     lasting : bool
         Whether the connection is kept for another one.
-    query : str
-        What stands after the path and a question mark, as it was sent.
 
     Attributes
     ----------
-    fields : dict
-        The headers by name; of those with the same name, the last.
     body : bytes or bytearray
         As much of it as has come.
     most : int
         Bytes that the body may have.
     answer : Answer or None
         The answer, if there is one before the request is complete.
-    route : Route
-        What serves it.
+    bandit : BanditService or None
+        The bandit whose token was checked.
     """
 
-    __slots__ = (
-        "answer", "body", "fields", "headers", "lasting", "method", "most", "path", "query",
-        "route", "version",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        method: bytes,
-        path: str,
-        headers: Headers,
-        version: str,
-        lasting: bool,
-        query: str = "",
-    ) -> None:
-        self.method, self.path, self.headers = method, path, headers
-        self.version, self.lasting, self.query = version, lasting, query
-        self.fields = dict(headers)
-        self.body: bytes | bytearray = b""
-        self.most = 0
-        self.answer: Answer | None = None
-        self.route = NOWHERE
+    method: bytes
+    route: Route
+    headers: Headers
+    fields: dict[bytes, bytes]
+    version: str
+    lasting: bool
+    body: bytes | bytearray = b""
+    most: int = 0
+    answer: Answer | None = None
+    bandit: BanditService | None = None
 
 
 class Callers:
@@ -273,6 +266,8 @@ class Site:
     ----------
     endpoints : dict of str to Endpoint
         By path.
+    known : callable
+        What `locate` returns, looked up once for targets that are requested again and again.
     streams : int
         How many are open.
     stored : callable
@@ -295,34 +290,32 @@ class Site:
         self._page = Endpoint("GET", self.page_file, public=True)
         self._moved = Endpoint("GET", self.page_moved, public=True)
         self.endpoints: dict[str, Endpoint] = {ROOT: self._page}
+        self.known: Callable[[bytes], Route] = lru_cache(MOST_KNOWN)(self.locate)
 
-    @cached_property
-    def paths(self) -> dict[bytes, str]:
-        """The paths as they stand in most requests."""
-        return {path.encode(): path for path in self.endpoints}
+    def locate(self, url: bytes) -> Route:
+        """Return where a request with this target leads."""
+        parsed = httptools.parse_url(url)
+        path = unquote((parsed.path or b"/").decode("ascii"))
+        return self.find(path, (parsed.query or b"").decode("latin-1"))
 
-    @cached_property
-    def routes(self) -> dict[str, Route]:
-        """Where the fixed paths lead."""
-        return {path: Route(endpoint, path, path) for path, endpoint in self.endpoints.items()}
-
-    def find(self, path: str) -> Route:
-        """Return where a path leads that is not one of the fixed ones."""
+    def find(self, path: str, query: str) -> Route:
+        if path in self.endpoints:
+            return Route(path, query, self.endpoints[path], path, path)
         if path.startswith(ROOT) and assets.find(path.removeprefix(ROOT)):
-            return Route(self._page, ROOT, path)
+            return Route(path, query, self._page, ROOT, path)
         if path == PAGE:
-            return Route(self._moved, ROOT, path)
-        return NOWHERE._replace(timed=path)
+            return Route(path, query, self._moved, ROOT, path)
+        return Route(path, query, None, "other", path)
 
-    def tokens(self, route: Route) -> list[bytes]:
+    def tokens(self, request: Request) -> list[bytes]:
         """Return the tokens of which a caller must show one; none where all are answered."""
-        del route
+        del request
         return [] if self.token is None else [self.token]
 
     def refuse(self, request: Request) -> Answer | None:
         """Return an answer if the request's head is enough for one."""
-        route = request.route = self.routes.get(request.path) or self.find(request.path)
-        endpoint, headers, fields = route.endpoint, request.headers, request.fields
+        route, headers, fields = request.route, request.headers, request.fields
+        endpoint, path = route.endpoint, route.path
         request.most = max(self._max_body, endpoint.most) if endpoint else self._max_body
         # Almost always the host is known, there is one, and no page asks.
         if (
@@ -333,33 +326,33 @@ class Site:
             answer = self.callers.refuse(headers, request.version)
             if answer is not None:  # and a page may not read it
                 self.meter.requests[route.label, answer.status] += 1
-                return _confined(answer) if request.path.startswith(PAGE) else answer
+                return _confined(answer) if path.startswith(PAGE) else answer
         method = request.method.decode()
         if method == "OPTIONS" and b"origin" in fields:  # a browser asks if it may ask
             answer = Answer(204, b"", headers=PREFLIGHT)
         elif (
             # As if it were an image: other pages could not read a stream, but there are only so
             # many. Browsers say where a request comes from; those with an origin passed above.
-            request.path == f"{ROOT}events"
+            path == f"{ROOT}events"
             and fields.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin")
             and b"origin" not in fields
         ):
             answer = refused(403, "only the page that is served here may open a stream")
         elif (
             not (endpoint and endpoint.public)
-            and (tokens := self.tokens(route))
+            and (tokens := self.tokens(request))
             and not _shows(request, tokens)
         ):
             sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
             answer = refused(401, sentence, (b"www-authenticate", b"Bearer"))
         elif endpoint is None:
-            sentence = f"there is nothing at {request.path!r}; GET / lists what there is"
+            sentence = f"there is nothing at {path!r}; GET / lists what there is"
             answer = refused(404, sentence)
         elif method != endpoint.method:
             if method == "HEAD" and endpoint.method == "GET":
                 return None
             accepts = "GET, HEAD" if endpoint.method == "GET" else "POST"
-            sentence = f"{request.path} does not accept {method}; use {endpoint.method}"
+            sentence = f"{path} does not accept {method}; use {endpoint.method}"
             answer = refused(405, sentence, (b"allow", accepts.encode()))
         elif method != "POST" or fields.get(b"content-type") == JSON:
             return None
@@ -407,14 +400,14 @@ class Site:
     def _finished(self, request: Request, answer: Answer) -> Answer:
         """Count an answer; return it as this client may see it."""
         if answer.status >= 500:  # what is wrong here is told to callers with a token alone
-            tokens = self.tokens(request.route)
+            tokens = self.tokens(request)
             if tokens and not _shows(request, tokens):
                 sentence = "the agent cannot serve; show the token to be told why"
                 answer = refused(answer.status, sentence)
         self.meter.requests[request.route.label, answer.status] += 1
         if self.callers.origins:
             answer = answer._replace(headers=answer.headers + self.callers.grants(request.headers))
-        return _confined(answer) if request.path.startswith(PAGE) else answer
+        return _confined(answer) if request.route.path.startswith(PAGE) else answer
 
     def streamed(self, kind: bytes, begin: Begin, *headers: tuple[bytes, bytes]) -> Answer:
         """Answer with a stream, if another one may be opened."""
@@ -436,7 +429,7 @@ class Site:
 
     def page_file(self, request: Request) -> Answer:
         """Return a file of the page, unless the browser has it already."""
-        asset = assets.find(request.path.removeprefix(ROOT))
+        asset = assets.find(request.route.path.removeprefix(ROOT))
         assert asset is not None  # noqa: S101  `find` has found it
         headers = (b"etag", asset.etag), (b"cache-control", b"no-cache")
         if request.fields.get(b"if-none-match") == asset.etag:

@@ -74,6 +74,7 @@ class ServedAgent:
         self.config, self.node, self.words, self.clock = config, node, words, clock
         self.stored = stored
         self.services: dict[int, ServedBandit] = {}
+        self._by_name: dict[str, ServedBandit] = {}
         self._live: list[ServedBandit] = []  # those that have arms
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
@@ -86,6 +87,7 @@ class ServedAgent:
                 self.services[bandit.number].declare(bandit)
             else:
                 self.services[bandit.number] = ServedBandit(self, bandit)
+        self._by_name = {each.declared.name: each for each in self.services.values()}
         self._live = [each for each in self.services.values() if each.declared.arms]
 
     def renew_tokens(self, tokens: Mapping[str, str]) -> None:
@@ -98,11 +100,11 @@ class ServedAgent:
         wanted = self.config.default_bandit if name is None else name
         if wanted is None:
             raise self._unnamed()
-        for service in self.services.values():
-            if service.declared.name == wanted:
-                return service
-        known = [service.declared.name for service in self._live]
-        raise UnknownBanditError(str(unknown_name("bandit", wanted[:63], known)))
+        found = self._by_name.get(wanted)
+        if found is None:
+            known = [service.declared.name for service in self._live]
+            raise UnknownBanditError(str(unknown_name("bandit", wanted[:63], known)))
+        return found
 
     def _unnamed(self) -> UnknownBanditError:
         """Return the error of a call that must name a bandit."""
