@@ -278,4 +278,4 @@ def test_whatever_passes_the_guard_leaves_models_that_can_be_played(
         means, deviations = probe.outlook(x)  # type: ignore[attr-defined]  # it has that here
         assert (np.isfinite(means) & (abs(means) < 10.0)).all()
         assert (np.isfinite(deviations) & (deviations >= 0.0)).all()
-        assert probe.would_choose(3, None, x) in (0, 1)  # type: ignore[attr-defined]  # it has that here
+        assert probe.would_choose(3, None, x) in (0, 1)  # type: ignore[call-arg]  # it has features

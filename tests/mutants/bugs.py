@@ -23,8 +23,8 @@ MUTANTS = (
     Mutant(
         "no write-ahead",
         "fleet/storage/replica.py",
-        "        self.log.append(event)\n        self._apply(event)",
-        "        self.log.hold(event)\n        self._apply(event)",
+        "        self.journal.append(event, self.number)\n        self._apply(event)",
+        "        self.journal.hold(event, self.number)\n        self._apply(event)",
         ROBUST,
     ),
     Mutant(

@@ -95,28 +95,6 @@ def index_values(
     return values, read, scratch
 
 
-def _choose(
-    index: Index,
-    numbers: Sequence[float],
-    estimate: Estimate,
-    word: int,
-    allowed: Sequence[int] | None,
-) -> int:
-    if index.values is not None and index.pick is None and isinstance(estimate.sums, np.ndarray):
-        together = index.values(estimate, word, numbers)
-        if together is not None:
-            return best_arm(together.tolist(), allowed)
-    values, read, scratch = index_values(index, numbers, estimate, word)
-    if index.pick is None:
-        return best_arm(values, allowed)
-    playable = _only(values, allowed)
-    arm = index.pick(playable, read, word, numbers, scratch)
-    is_arm = isinstance(arm, int | np.integer) and 0 <= arm < len(values)
-    if not is_arm or playable[arm] == -math.inf:
-        raise IndexFailedError(f"index {index.spelling} picked arm {arm}; repair its pick")
-    return int(arm)
-
-
 def choose_arm(
     index: Index,
     numbers: Sequence[float],
@@ -132,7 +110,20 @@ def choose_arm(
         )
     word = word if index.random else 0  # as in every engine: who is not random sees no word
     try:
-        return _choose(index, numbers, estimate, word, allowed)
+        shortcut = index.values if index.pick is None else None
+        if shortcut is not None and isinstance(estimate.sums, np.ndarray):
+            together = shortcut(estimate, word, numbers)
+            if together is not None:
+                return best_arm(together.tolist(), allowed)
+        values, read, scratch = index_values(index, numbers, estimate, word)
+        if index.pick is None:
+            return best_arm(values, allowed)
+        playable = _only(values, allowed)
+        arm = index.pick(playable, read, word, numbers, scratch)
+        is_arm = isinstance(arm, int | np.integer) and 0 <= arm < len(values)
+        if not is_arm or playable[arm] == -math.inf:
+            raise IndexFailedError(f"index {index.spelling} picked arm {arm}; repair its pick")
+        return int(arm)
     except NotANumberError as error:
         raise IndexFailedError(
             f"index {index.spelling} returned NaN for arm {error.arm}; return a number, or "

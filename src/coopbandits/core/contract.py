@@ -199,6 +199,9 @@ class FleetAgent(Protocol):
     def share(self) -> Share:
         """Return the agent's share of all rewards and pulls."""
 
+    def would_choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
+        """Return what `choose` would, and change nothing."""
+
     def abandon(self, arm: int) -> None:
         """Count an open pull no longer: its reward will never be known."""
 
@@ -212,9 +215,6 @@ class FleetAgent(Protocol):
         """Return an exported state as this agent, which has other neighbours, can restore it."""
 
     # The contract itself, so that a type checker knows both.
-    def choose(self, word: int, allowed: Sequence[int] | None = None) -> int:
-        """See `Agent`."""
-
     def observe(self, arm: int, reward: float) -> None:
         """See `Agent`."""
 
@@ -263,7 +263,9 @@ class ContextFleetAgent(FleetAgent, Protocol):
 
     open_features: Vector
 
-    def would_choose(self, word: int, allowed: Sequence[int] | None, context: Vector) -> int:
+    def would_choose(
+        self, word: int, allowed: Sequence[int] | None = None, context: Vector | None = None
+    ) -> int:
         """Return what `choose` would, and change nothing."""
 
     def open(self, arm: int, context: Vector) -> None:

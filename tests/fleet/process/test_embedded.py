@@ -93,6 +93,14 @@ def test_refusals_reach_the_caller(path: Path) -> None:
             agent.observe("0-1", 1.0)
         with pytest.raises(InputError, match="'blue'"):
             agent.choose(["bleu"])
+        choice = agent.choose()
+        reward: Any
+        for ticket, reward in (("17", None), (choice.ticket, None), (choice.ticket, "1")):
+            with pytest.raises(InputError, match="a reward is a finite number"):
+                agent.observe(ticket, reward)
+        with pytest.raises(InputError, match="a ticket is a string, got None"):
+            agent.observe(None, 1.0)  # type: ignore[arg-type]
+        assert agent.health()["rewards"] == 0
         with pytest.raises(InputError, match="already running"):
             agent.start()
         assert agent.ready() is None

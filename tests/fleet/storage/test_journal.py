@@ -6,7 +6,7 @@ import pytest
 
 from coopbandits.core import InputError
 from coopbandits.fleet.storage.disk import DiskError, DoubtError, MemoryDisk
-from coopbandits.fleet.storage.journal import BanditJournal, Journal
+from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.records import Ended, Event, Observed, Spoke
 
 IDENTITY = {"node": "shop-1", "cluster": "shop", "epoch": 5}
@@ -74,13 +74,12 @@ def test_events_of_several_bandits_come_back_by_number_and_what_is_held_of_one_c
     disk = filled(1)
     journal = opened(disk)
     journal.compact(STATE)
-    here, there = BanditJournal(journal, BANDIT, {}, []), BanditJournal(journal, 2**31, {}, [])
-    here.append(event(1))
-    there.hold(event(2))
-    here.append(event(3))
+    journal.append(event(1), BANDIT)
+    journal.hold(event(2), 2**31)
+    journal.append(event(3), BANDIT)
     journal.flush()
     before = bytes(disk.data)
-    there.append(event(4))
+    journal.append(event(4), 2**31)
     journal.flush()
     assert Journal(disk, IDENTITY, ORIGIN).events == {
         BANDIT: [event(1), event(3)],

@@ -426,7 +426,9 @@ def test_the_journal_is_rewritten_before_it_grows_without_bound(
 def test_events_that_cannot_have_happened_are_refused_and_the_journal_is_kept() -> None:
     made = world()
     made.pull(0, 1, 1.5)
-    replica_of(made).log.append(Observed(77, 1.0))  # of a ticket that nobody has
+    replica_of(made).journal.append(
+        Observed(77, 1.0), replica_of(made).number
+    )  # of a ticket that nobody has
     made.shells[0].settle()
     before = bytes(made.disks[0].data)
     made.crash(0)

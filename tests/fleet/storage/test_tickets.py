@@ -49,7 +49,7 @@ def test_a_clock_that_was_set_back_keeps_no_ticket_open_for_ever() -> None:
 
 def open_one(tickets: Tickets) -> int:
     """Open a ticket as a replica does, which abandons the oldest ones at the limit."""
-    list(tickets.abandon(tickets.excess))
+    list(tickets.abandon(max(0, len(tickets.open) + 1 - tickets.limit)))
     return tickets.add(0, 0.0)
 
 
@@ -165,7 +165,7 @@ def test_starts_are_forgotten_but_not_their_open_tickets() -> None:
 def test_state_comes_back() -> None:
     tickets = Tickets(limit=5, lifetime=10.0, nonce=7)
     for arm in range(8):
-        list(tickets.abandon(tickets.excess))
+        list(tickets.abandon(max(0, len(tickets.open) + 1 - tickets.limit)))
         tickets.add(arm, 1.5)
     tickets.settle(5, 0.25)
     again = Tickets(limit=5, lifetime=10.0, nonce=7)

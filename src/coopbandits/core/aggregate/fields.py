@@ -482,7 +482,8 @@ class FieldMachine(FieldState, ContextMachine):
         self.state = grown._replace(me=held.me)
 
     def estimate(self) -> Estimate:
-        totals, certain, about = self.registers.zeros(), self.registers.zeros(), UNTOLD.copy()
+        size = self.registers.size
+        totals, certain, about = np.zeros(size), np.zeros(size), UNTOLD.copy()
         self._call("estimate", totals, certain, about)
         if self.is_checked and not (all_finite(totals) and all_finite(about)):
             raise self._failure(

@@ -25,6 +25,8 @@ from coopbandits.fleet.service import (
     Receipt,
     Recommendation,
     UnavailableError,
+    require_reward,
+    require_ticket,
 )
 from coopbandits.page.state import AgentState
 
@@ -210,7 +212,8 @@ class LocalBandit:
 
     def observe(self, ticket: str, reward: float) -> Receipt:
         """Count the reward of a ticket; the call is idempotent."""
-        return self._ask(lambda bandit: bandit.observe(ticket, reward), stored=True)
+        ticket, value = require_ticket(ticket), require_reward(reward)
+        return self._ask(lambda bandit: bandit.observe(ticket, value), stored=True)
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm, for requests with a context if given."""

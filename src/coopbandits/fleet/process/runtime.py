@@ -39,6 +39,9 @@ EARLY = 0.001
 
 log = logging.getLogger(__name__)
 
+draw_word = partial(randbits, 64)
+"""Return 64 random bits."""
+
 
 class SteadyClock:
     """Seconds since 1970 that pass evenly and never go back.
@@ -74,9 +77,7 @@ def make_runtime(config: NodeConfig) -> Runtime:
         runtime = Runtime(config, disk, transport)
         if config.auto:
             node = runtime.node
-            node.members = make_members(
-                config, node, lambda: randbits(64), lambda: transport.address.port
-            )
+            node.members = make_members(config, node, draw_word, lambda: transport.address.port)
     except BaseException:
         disk.close()
         raise
@@ -111,7 +112,7 @@ class Runtime:
         config: NodeConfig,
         disk: Disk,
         transport: Transport,
-        words: Callable[[], int] = lambda: randbits(64),
+        words: Callable[[], int] = draw_word,
     ) -> None:
         self.clock, self.id = SteadyClock(), config.id
         self.disk, self.transport = disk, transport
@@ -229,7 +230,7 @@ class Runtime:
         except Exception as error:
             self._vital("giving up a link", partial(self.shell.give_up, peer, error))
             return
-        if self.node.next_tick < self._armed:
+        if self.node.sessions.next_tick < self._armed:
             self._vital("a round of gossip", self.shell.tick, self._arm)
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -251,7 +252,7 @@ class Runtime:
 
     def _arm(self) -> None:
         """Set the timer for the next tick, if it is earlier than the one that is set."""
-        due = self.node.next_tick
+        due = self.node.sessions.next_tick
         if due >= self._armed:
             return
         if self._tick_timer:

@@ -167,7 +167,8 @@ class Shell:
             self.journal.flush()
             if self.journal.trouble:
                 self.node.note_trouble(self.journal.trouble)
-        self.send_stored()
+        if self._unsent:
+            self.send_stored()
 
     def wait(self, then: Stored) -> None:
         """Call `then` once all events so far are on disk, or with the reason why they are not."""

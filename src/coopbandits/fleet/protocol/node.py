@@ -263,11 +263,6 @@ class Node:
     # Called by the clock
 
     @property
-    def next_tick(self) -> float:
-        """The time of the next `tick` that has something to do."""
-        return self.sessions.next_tick
-
-    @property
     def reads_at_ticks(self) -> bool:
         """Whether nothing that arrives is used before the next tick, and that is soon."""
         return not self.sessions.any_waits and self.settings.period <= SOON

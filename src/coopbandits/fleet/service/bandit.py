@@ -45,8 +45,6 @@ from coopbandits.fleet.service import (
     UnknownBanditError,
     UnknownTicketError,
     require_allowed,
-    require_reward,
-    require_ticket,
 )
 from coopbandits.fleet.service.metrics import scatter
 from coopbandits.fleet.storage.disk import DiskError
@@ -144,7 +142,9 @@ class TicketAlarm:
         opened, limit = len(tickets.open), tickets.limit
         if before < REARMED * limit:
             self._raised = 0
-        reached = sum(opened >= share * limit for share in ALARMS)
+        reached = 0
+        for share in ALARMS:
+            reached += opened >= share * limit
         if reached > self._raised:
             self._raised = reached
             log.warning(
@@ -190,8 +190,8 @@ class ArmSelection:
         The declared arms.
     places : list of int
         Where each of them is among the agent's.
-    open : list of int or None
-        Places of those that may be chosen; None for all, where no others can come.
+    open : list of int
+        Places of those that may be chosen.
     is_fixed : bool
         Whether any choice without `allowed` is among `open`: no chance, no error.
     """
@@ -204,19 +204,15 @@ class ArmSelection:
         shares = ((self._places[arm.name], arm.minimum_share) for arm in bandit.arms)
         self._shares = [(place, share) for place, share in shares if share]
         pinned = bandit.pinned
-        open_ = [
+        self.open = [
             self._places[arm.name]
             for arm in bandit.arms
             if (not arm.frozen if pinned is None else arm.name == pinned)
         ]
-        self._open = frozenset(open_)
-        # Where arms may be added, neighbours may make the agent know more than are declared.
-        are_all = len(open_) == len(known) and not bandit.can_widen
-        self.open = None if are_all else open_
         self.is_fixed = bool(self.names) and not self._shares
 
-    def allowed(self, names: Sequence[str] | None, words: Callable[[], int]) -> list[int] | None:
-        """Return the places to choose from, None for all.
+    def allowed(self, names: Sequence[str] | None, words: Callable[[], int]) -> list[int]:
+        """Return the places to choose from.
 
         One alone where chance gives an arm its minimum share.
         """
@@ -230,7 +226,7 @@ class ArmSelection:
             for name in names:
                 if name not in self._places:
                     raise unknown_name("arm", name, self.names)
-            places = [self._places[name] for name in names if self._places[name] in self._open]
+            places = [self._places[name] for name in names if self._places[name] in places]
             if not places:
                 raise InputError(
                     f"none of the arms {', '.join(names)} may be chosen now: others are pinned, or "
@@ -239,7 +235,7 @@ class ArmSelection:
         if self._shares:
             left = uniform_of(words())
             for place, share in self._shares:
-                if places is None or place in places:
+                if place in places:
                     left -= share
                     if left < 0.0:
                         return [place]
@@ -306,19 +302,23 @@ class ServedBandit:
         else:
             names = None if allowed is None else require_allowed(allowed)
             places = selection.allowed(names, agent.words)
-        features = self.encoder.encode(context)
+        # Those of all arms that the agent knows, of neighbours too, need not be picked out.
+        among = places if len(places) < len(replica.arms) else None
+        features = None
+        if context is not None or self.encoder.features:
+            features = self.encoder.encode(context)
         if agent.failure:
             raise UnavailableError(agent.failure)
         if agent.draining:
             raise DrainingError(f"{DRAINING}; ask another agent")
         if self.node.bandits.journal.read_only:
-            arm = replica.advise(agent.words(), places, features)
+            arm = replica.advise(agent.words(), among, features)
             return Choice("", list(replica.arms.values())[arm])
         now = agent.clock()
         self.choosing.check(now)
-        before = replica.open_tickets
+        before = len(replica.tickets.open)
         try:
-            number, arm = replica.choose(agent.words(), places, now, features)
+            number, arm = replica.choose(agent.words(), among, now, features)
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
         self.choosing.spare -= 1.0
@@ -329,7 +329,7 @@ class ServedBandit:
         """Count the reward of a ticket; repeating the same one is harmless."""
         agent, replica = self.agent, self.replica
         try:
-            number = replica.tickets.number(require_ticket(ticket))
+            number = replica.tickets.number(ticket)
         except UnknownTicketError:
             owner = agent.owner_of(ticket)
             if owner is None:
@@ -339,7 +339,6 @@ class ServedBandit:
                 f"this ticket belongs to bandit {name!r}, not to {self.declared.name!r}; submit it "
                 f"at /bandits/{name}/observe"
             ) from None
-        reward = require_reward(reward)
         if agent.failure:
             raise UnavailableError(agent.failure)
         now, journal = agent.clock(), self.node.bandits.journal

@@ -363,7 +363,9 @@ class Journal:
 
     def flush(self) -> None:
         """Write what has gathered, unless a committer does; `trouble` reports a failure."""
-        batch = self.take() if self.committer is None else None
+        if self.committer is not None or not self._gathered:
+            return
+        batch = self.take()
         if batch is None:
             return
         error: DiskError | None = None
@@ -394,12 +396,6 @@ class BanditJournal(NamedTuple):
     number: int
     snapshot: dict[str, Any]
     events: list[Event]
-
-    def append(self, event: Event) -> None:
-        self.journal.append(event, self.number)
-
-    def hold(self, event: Event) -> None:
-        self.journal.hold(event, self.number)
 
 
 def decode_record(record: records.Record, kind: type[T]) -> T:

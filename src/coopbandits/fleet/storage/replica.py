@@ -124,7 +124,8 @@ class Replica:
         nonce: int,
         declared: Declared,
     ) -> None:
-        self.log, self.make_agent, self.tickets = log, make_agent, tickets
+        self.journal, self.number = log.journal, log.number
+        self.make_agent, self.tickets = make_agent, tickets
         self.declared = declared
         self.arms = arms = dict(declared.arms)
         self.purged: set[int] = set()
@@ -143,14 +144,14 @@ class Replica:
         self._spoken_state: State | None = None  # when it spoke, if it has changed since
         # Rewards observed since it spoke: arm, reward, and the context if there is one.
         self._observed_since: list[tuple[Any, ...]] = []
-        self._open(now, nonce)
+        self._open(log, now, nonce)
 
-    def _open(self, now: float, nonce: int) -> None:
+    def _open(self, log: BanditJournal, now: float, nonce: int) -> None:
         configured = self.neighbors
         try:
-            if self.log.snapshot:
-                self._restore(self.log.snapshot)
-            for event in self.log.events:
+            if log.snapshot:
+                self._restore(log.snapshot)
+            for event in log.events:
                 self._apply(event, replaying=True)
         except InputError:
             raise
@@ -172,11 +173,6 @@ class Replica:
         return self.make_agent(neighbors, self.degrees, len(self.arms))
 
     @property
-    def journal(self) -> Journal:
-        """The agent's journal, of all bandits."""
-        return self.log.journal
-
-    @property
     def context_agent(self) -> ContextFleetAgent:
         """The agent of a bandit with features."""
         return cast("ContextFleetAgent", self.agent)
@@ -188,22 +184,26 @@ class Replica:
     ) -> tuple[int, int]:
         """Choose an arm; return a ticket's number and the arm.
 
-        At the limit of open tickets the oldest ones are abandoned for the new one.
+        At the limit of open tickets the oldest one is abandoned for the new one, and more than one
+        after a restart with a lower limit.
         """
-        arm = self.advise(word, allowed, context)
-        features = b"" if context is None else context.tobytes()
-        self._record(Chose(arm, now, features, self.tickets.excess))
-        return self.tickets.next_number - 1, arm
+        tickets = self.tickets
+        excess = max(0, len(tickets.open) + 1 - tickets.limit)
+        if context is None:
+            arm = self.agent.would_choose(word, allowed)
+            self._record(Chose(arm, now, abandoned=excess))
+        else:
+            arm = self.context_agent.would_choose(word, allowed, context)
+            self._record(Chose(arm, now, context.tobytes(), excess))
+        return tickets.next_number - 1, arm
 
     def advise(
         self, word: int, allowed: Sequence[int] | None, context: Vector | None = None
     ) -> int:
         """Return the arm that would be chosen; nothing changes."""
-        if context is not None:
-            return self.context_agent.would_choose(word, allowed, context)
-        arm = self.agent.choose(word, allowed)
-        self.agent.abandon(arm)
-        return arm
+        if context is None:
+            return self.agent.would_choose(word, allowed)
+        return self.context_agent.would_choose(word, allowed, context)
 
     def observe(self, number: int, reward: float) -> tuple[int, bool]:
         """Count the reward of a ticket; return its arm, and whether it was a duplicate."""
@@ -236,7 +236,7 @@ class Replica:
 
     def speak(self) -> dict[int, Vector | None]:
         """Return the messages of the next round; rewards observed later are not in them."""
-        self.log.append(Spoke())
+        self.journal.append(Spoke(), self.number)
         self._speak()
         return self.sent[self.rounds + 1]
 
@@ -258,9 +258,9 @@ class Replica:
         ended = Ended(said, dict(proofs), list(certificates), tick) if more else Ended(said)
         if self.spoken:
             self._end_round(messages, tick)
-            self.log.hold(ended)
+            self.journal.hold(ended, self.number)
         else:
-            self.log.append(ended)
+            self.journal.append(ended, self.number)
             self._end_round(messages, tick)
         if proven:
             self._keep(proofs, certificates)
@@ -313,7 +313,7 @@ class Replica:
     # Effects of events
 
     def _record(self, event: Event) -> None:
-        self.log.append(event)
+        self.journal.append(event, self.number)
         self._apply(event)
 
     def _apply(self, event: Event, *, replaying: bool = False) -> None:
@@ -329,7 +329,8 @@ class Replica:
             case Spoke():
                 self._speak()
             case Chose(arm, now, context, abandoned):
-                self._forgo(self.tickets.abandon(abandoned))
+                if abandoned:
+                    self._forgo(self.tickets.abandon(abandoned))
                 self.tickets.add(arm, now, context)
                 self.own_choices[arm] += 1
                 if context:
@@ -428,7 +429,10 @@ class Replica:
         if self.spoken:
             self._spoken_state = self._spoken_state or self.agent.export_state()
             self._observed_since.append((arm, seen, *filter(None, [context])))
-        tell(self.agent, arm, seen, context)
+        if context:
+            self.context_agent.observe(arm, seen, np.frombuffer(context))
+        else:
+            self.agent.observe(arm, seen)
 
     def _speak(self) -> None:
         self.spoken = True
@@ -512,14 +516,6 @@ OWN_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
 """What custom code that does not check its arguments raises."""
 
 
-def tell(agent: FleetAgent, arm: int, seen: float, context: bytes = b"") -> None:
-    """Have an agent observe a reward, with the features of the request if there are any."""
-    if context:
-        cast("ContextFleetAgent", agent).observe(arm, seen, np.frombuffer(context))
-    else:
-        agent.observe(arm, seen)
-
-
 def receive(agent: FleetAgent, messages: Mapping[int, Vector], tick: int) -> None:
     """Have an agent receive messages; InputError covers failures of custom agents as well."""
     if agent.view.told_time:
@@ -547,8 +543,8 @@ def receive_as_spoken(
     except InputError:
         agent.restore_state(present)
         raise
-    for pull in since:
-        tell(agent, *pull)
+    for arm, seen, *context in since:
+        agent.observe(arm, seen, *map(np.frombuffer, context))
     agent.open_pulls = open_pulls
     if open_features is not None:
         cast("ContextFleetAgent", agent).open_features = open_features

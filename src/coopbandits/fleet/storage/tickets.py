@@ -119,14 +119,6 @@ class Tickets:
             "the ticket that choose returned"
         )
 
-    @property
-    def excess(self) -> int:
-        """Number of open tickets that the next one takes beyond the limit.
-
-        More than one only after a restart with a lower limit.
-        """
-        return max(0, len(self.open) + 1 - self.limit)
-
     def add(self, arm: int, now: float, context: bytes = b"") -> int:
         """Open a ticket, with the features of the request, and return its number."""
         number = self.next_number
