@@ -368,7 +368,7 @@ class FloodedTotalsMachine(FieldMachine):
 
     def receive(self, messages: Mapping[int, Vector]) -> None:
         ordered = [j for j, message in messages.items() if self._check(j, message)]
-        number, told = self.number, dict[int, Vector]()
+        number, told = self.state.me.number, dict[int, Vector]()
         for j, message in messages.items():
             if message.size > HEADER:
                 told[j] = self._obey(message[HEADER:]) if j in ordered else message[HEADER:]
@@ -377,7 +377,7 @@ class FloodedTotalsMachine(FieldMachine):
         s.owed[:] = 0.0
         for j, message in messages.items():
             listen(s, self.places[j], message.item(0), message.item(1), message.size)
-        if self.number != number:
+        if s.me.number != number:
             s.heard[:] = 0.0  # this memory need not have what the one before heard
         if told:
             self._take(told)
@@ -658,13 +658,12 @@ class FloodedTotalsMachine(FieldMachine):
             return  # its form is checked when the round ends
         claims.remember(self.held)
         rows, told = message[HEADER:].reshape(-1, width), self.quickly(message)
-        numbers = rows[:, 0].tolist() if told is None else [each[0] for each in told]
-        own = self.state.marks[self.state.me.place, PULLS]
-        most = float(own) if self.number in numbers else 0.0
+        me = self.state.me
+        own = me.number, float(self.state.marks[me.place, PULLS])
         if told is None:
-            rejections = claims.sift(self.registers, rows, (self.number, most), now)
+            rejections = claims.sift(self.registers, rows, own, now)
         else:
-            rejections = [claims.check_entry(each, (self.number, most), now) for each in told]
+            rejections = [claims.check_entry(each, own, now) for each in told]
         if any(rejections):
             rest = with_rows(message, rows[[not rejection for rejection in rejections]])
             raise PartlyImpossibleError(rest, [rejection for rejection in rejections if rejection])

@@ -189,7 +189,8 @@ class Shell:
         """Queue a message; carry out at once what does not depend on the disk."""
         match action:
             case SendBytes(peer, _, waits=True):
-                if self._waiting_for(peer) >= MOST_UNSENT:
+                queue_is_long = len(self._unsent) >= MOST_UNSENT
+                if queue_is_long and self._waiting_for(peer) >= MOST_UNSENT:
                     self._forget(peer)
                     self._carry_out(CloseLink(peer, f"{MOST_UNSENT} messages wait for the disk"))
                     return

@@ -35,6 +35,7 @@ from coopbandits.core.aggregate.entries import (
     RENUMBER,
     Attributed,
     Rows,
+    Told,
     author_of,
     entry_number,
     is_possible,
@@ -198,6 +199,11 @@ class ProofBook:
         Returns the number of any name.
     interval : float
         Seconds between two versions that an author may sign.
+
+    Attributes
+    ----------
+    unsaved : dict of int to bytes
+        Proofs that are not in the journal yet, by number.
     """
 
     def __init__(
@@ -206,8 +212,8 @@ class ProofBook:
         self.signer, self.notary = signer, signer.notary
         self.number_of, self.interval = number_of, interval
         self.known: dict[float, Proven] = {}
+        self.unsaved: dict[int, bytes] = {}
         self._numbers: dict[float, set[float]] = {}  # of what is known, by author
-        self._fresh: dict[int, bytes] = {}  # proofs that are not in the journal yet
         self._budgets: dict[int, tuple[float, float]] = {}
         self._patience: dict[int, tuple[float, float]] = {}  # with false certificates, by sender
         self.notary.holders.add(self)
@@ -226,12 +232,13 @@ class ProofBook:
             # One by one: where there is little room, what is behind nothing yet is dropped.
             with suppress(InputError, KeyError):  # of a former authority, or none at all
                 self.notary.learn(behind[proof[:FINGERPRINT]])
-            author, held = self._author(proof), machine.entry(number)
-            if author is None or held is None:
+            held = machine.entry(number)
+            if self._author(proof) is None or held is None:
                 continue
             if self.signer.holds(held.tobytes(), proof):
                 (version,) = machine.versions(held[None])
-                self._keep(number, author, Proven(held.tobytes(), version, proof))
+                self.add(number, Proven(held.tobytes(), version, proof))
+        self.unsaved = {}
 
     def _needed(self, replica: Replica) -> list[bytes]:
         """Return the certificates behind the proofs that the journal has."""
@@ -240,17 +247,13 @@ class ProofBook:
 
     def fresh(self, replica: Replica) -> tuple[dict[int, bytes], list[bytes]]:
         """Return proofs by number, and certificates, that the journal does not have yet."""
-        if not self._fresh:
-            return self._fresh, []
+        if not self.unsaved:
+            return self.unsaved, []
         if len(replica.certificates) > 2 * len(replica.proofs):  # with those from before renewals
             replica.certificates = self._needed(replica)
-        prints = {proof[:FINGERPRINT] for proof in self._fresh.values()}
+        prints = {proof[:FINGERPRINT] for proof in self.unsaved.values()}
         found = [self.notary.authors[each].certificate for each in sorted(prints)]
-        return self._fresh, [each for each in found if each not in replica.certificates]
-
-    def settle(self) -> None:
-        """Note that the journal has them."""
-        self._fresh = {}
+        return self.unsaved, [each for each in found if each not in replica.certificates]
 
     def read(self, fields: Fields, count: int, sender: int, now: float) -> list[bytes]:
         """Return the proofs of `count` entries, and keep the certificates sent with them.
@@ -263,9 +266,9 @@ class ProofBook:
             One of them cannot be used.
         """
         proofs = read_proofs(fields, count)
-        certificates = unpack(fields.certificates)
-        if not certificates:
+        if not fields.certificates:
             return proofs
+        certificates = unpack(fields.certificates)
         left, since = self._patience.get(sender, (BURST, now))
         left = min(BURST, left + max(0.0, now - since))
         if left < 1.0:
@@ -290,8 +293,8 @@ class ProofBook:
 
     def _author(self, proof: bytes) -> int | None:
         """Return the number of the agent that has signed; None if its certificate is unknown."""
-        name = self.notary.author(proof)
-        return None if name is None else self.number_of(name) % AUTHORS
+        found = self.notary.authors.get(proof[:FINGERPRINT])
+        return None if found is None else self.number_of(found.name) % AUTHORS
 
     def check(self, number: float, new: Proven, now: float) -> bool | None:
         """Return whether to believe an entry, by its signature.
@@ -322,12 +325,9 @@ class ProofBook:
 
     def add(self, number: float, known: Proven) -> None:
         """Keep an entry that was checked."""
-        self._keep(number, int(author_of(number)), known)
-        self._fresh[int(number)] = known.proof
-
-    def _keep(self, number: float, author: int, known: Proven) -> None:
         self.known[number] = known
-        self._numbers.setdefault(author, set()).add(number)
+        self._numbers.setdefault(int(author_of(number)), set()).add(number)
+        self.unsaved[int(number)] = known.proof
 
     def of(self, rows: Rows, own: float) -> list[Proven]:
         """Return those of some entries that can be proven, except the own one."""
@@ -505,8 +505,17 @@ class EntryExchange:
 
     # What arrives
 
-    def check(self, peer: SessionPeer, values: Vector, fields: Fields, now: float) -> Checked:
+    def check(
+        self,
+        peer: SessionPeer,
+        values: Vector,
+        told: list[Told] | None,
+        fields: Fields,
+        now: float,
+    ) -> Checked:
         """Return what is believed of a message, by who has signed its entries.
+
+        `told` is what its entries tell, where that was read already.
 
         Raises
         ------
@@ -516,14 +525,14 @@ class EntryExchange:
             The message has another form.
         """
         machine = self.machine
-        told = told_in(values, machine)
+        told = told_in(values, machine) if told is None else told
         for number, rounds, _ in told:
             if not is_possible(number, rounds):  # no honest agent sends or passes on such an entry
                 raise InputError(f"a message about agent {number:g} and {rounds:g} rounds")
-        rows = machine.rows(values)
-        proofs = self.book.read(fields, len(told), peer.number, now)
+        rows = values[HEADER:].reshape(len(told), -1)
+        proofs, own = self.book.read(fields, len(told), peer.number, now), machine.number
         verdicts = [
-            self._check(peer, number, Proven(bytes(row), version, proof), now)
+            self._check(peer, number, number == own, Proven(bytes(row), version, proof), now)
             for row, (number, _, version), proof in zip(rows, told, proofs, strict=True)
         ]
         refused = ""
@@ -535,10 +544,12 @@ class EntryExchange:
             values = with_rows(values, rows[believed])
         return Checked(values, None in verdicts, refused)
 
-    def _check(self, peer: SessionPeer, number: float, new: Proven, now: float) -> bool | None:
+    def _check(
+        self, peer: SessionPeer, number: float, is_own: bool, new: Proven, now: float
+    ) -> bool | None:
         """Return whether an entry is signed and new; None if it cannot be checked yet."""
         version, book = new.version, self.book
-        known, is_own = book.known.get(number), number == self.machine.number
+        known = book.known.get(number)
         if is_own and not self._is_foreign(new):
             return False
         if not is_own and known is not None and not book.replaces(new, known):
@@ -650,7 +661,7 @@ class EntryExchange:
 
     def settle(self) -> bool:
         """Note that the round has ended and is in the journal; return whether to greet again."""
-        self.book.settle()
+        self.book.unsaved = {}
         if not self.orders.rows:
             return False
         again = self.orders.renumbers
@@ -665,14 +676,15 @@ class EntryExchange:
 
     # What is sent
 
-    def publish(self, now: float) -> None:
-        """Sign the own entry as it is sent from this round on, as often as is allowed."""
-        may_publish = self._is_latest or self._may_publish(now)
-        if now < self.signed_at + 0.99 * self.interval:
-            return
-        own = self._own() if may_publish else self._restored
-        entry = own.tobytes()
-        if self.published is None or self.published.entry != entry:
+    def publish(self, now: float) -> bool:
+        """Sign the own entry as it is sent from this round on, as often as is allowed.
+
+        Returns whether nothing is held back that would be sent without another reward.
+        """
+        may_publish, latest = self._is_latest or self._may_publish(now), self._own()
+        own = latest if may_publish else self._restored
+        entry, is_due = own.tobytes(), now >= self.signed_at + 0.99 * self.interval
+        if is_due and (self.published is None or self.published.entry != entry):
             (version,) = self.machine.versions(own[None])
             self.published = Proven(entry, version, self.signer.sign(entry))
             self.published_at, self.signed_at = self.replica.rounds + 1, now
@@ -682,6 +694,9 @@ class EntryExchange:
             if len(self._signed) > REMEMBERED:
                 self._oldest_signed = next(iter(self._signed))
                 del self._signed[self._oldest_signed]
+        if not may_publish or self.orders.rows:
+            return False
+        return self.published is not None and self.published.entry == entry
 
     def _may_publish(self, now: float) -> bool:
         """Return whether to publish pulls since the start.
@@ -696,13 +711,6 @@ class EntryExchange:
             self._is_latest = late or all(peer.has_sent for peer in met)
             self.published_at = self.replica.rounds + 1
         return self._is_latest
-
-    @property
-    def has_sent_all(self) -> bool:
-        """Whether nothing is held back that would be sent without another reward."""
-        if not self._is_latest or self.orders.rows:
-            return False
-        return self.published is not None and self.published.entry == self._own().tobytes()
 
     @property
     def is_delivered(self) -> bool:

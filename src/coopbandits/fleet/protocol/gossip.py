@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
-from coopbandits.core.aggregate.entries import HEADER
+from coopbandits.core.aggregate.entries import HEADER, Told
 from coopbandits.core.aggregate.messages import all_finite
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
@@ -378,8 +378,8 @@ class RobustSession(Session):
         self.idle = False
         if values is not None:
             # A machine of entries reads a short message at once, if all of it is finite.
-            is_read = entries is not None and entries.machine.quickly(values) is not None
-            if not is_read and not all_finite(values):
+            told = None if entries is None else entries.machine.quickly(values)
+            if told is None and not all_finite(values):
                 text = "a message with values that are not finite"
                 self.node.refuse(peer.link, "not finite", text)
                 return unplaced
@@ -397,7 +397,7 @@ class RobustSession(Session):
             if values.size == HEADER:  # without entries there is nothing to doubt
                 peer.acked, taken = int(max(0.0, values.item(1))), values
             else:
-                taken = self._believed(entries, peer, values, fields, now)
+                taken = self._believed(entries, peer, values, told, fields, now)
         if taken is not None:
             peer.heard_round, peer.heard_start = frame.stamp.round, peer.incarnation
             peer.has_sent = True
@@ -409,10 +409,16 @@ class RobustSession(Session):
         return self._heard_up_to(peer) if peer.heard_start == peer.incarnation else 0
 
     def _believed(
-        self, entries: EntryExchange, peer: SessionPeer, values: Vector, fields: Fields, now: float
+        self,
+        entries: EntryExchange,
+        peer: SessionPeer,
+        values: Vector,
+        told: list[Told] | None,
+        fields: Fields,
+        now: float,
     ) -> Vector | None:
         try:
-            checked = entries.check(peer, values, fields, now)
+            checked = entries.check(peer, values, told, fields, now)
         except ForgedError as error:
             self.node.refuse(peer.link, "forged", str(error))
             return None
@@ -433,7 +439,7 @@ class RobustSession(Session):
     def tick(self, now: float, gone: Collection[int] = ()) -> None:
         """End the round, send what is news, and see whether that is all."""
         entries, replica, inbox = self.entries, self.replica, self.inbox
-        self.idle = entries is not None
+        self.idle, has_sent_all = entries is not None, True
         proofs: Mapping[int, bytes] = {}
         certificates: Sequence[bytes] = ()
         if entries is not None:
@@ -449,7 +455,7 @@ class RobustSession(Session):
         if entries is not None:
             if entries.settle():
                 self.greets_again = True  # it counts under another number now
-            entries.publish(now)
+            has_sent_all = entries.publish(now)
         linked = [peer for peer in self.peers.values() if peer.met]
         for peer in linked:
             values, fields = replica.agent.outgoing(peer.number), None
@@ -464,8 +470,8 @@ class RobustSession(Session):
                 self._owed.discard(peer.number)
             if is_news:
                 self.idle = False  # until its arrival is known
-        if self.idle and entries is not None and linked:
-            self.idle = entries.has_sent_all
+        if self.idle and linked:
+            self.idle = has_sent_all
 
     def has_aged(self, now: float) -> bool:
         return self.claims.ticks(now) > self._aged

@@ -253,8 +253,7 @@ class Replica:
         `tick` is the time, where agents forget by it.
         """
         said = {j: message.tobytes() for j, message in messages.items()}
-        proven = proofs or certificates
-        more = proven or tick
+        more = proofs or certificates or tick
         ended = Ended(said, dict(proofs), list(certificates), tick) if more else Ended(said)
         if self.spoken:
             self._end_round(messages, tick)
@@ -262,10 +261,6 @@ class Replica:
         else:
             self.journal.append(ended, self.number)
             self._end_round(messages, tick)
-        if proven:
-            self._keep(proofs, certificates)
-
-    def _keep(self, proofs: Mapping[int, bytes], certificates: Sequence[bytes]) -> None:
         self.proofs |= proofs
         self.certificates += certificates
 
@@ -325,7 +320,8 @@ class Replica:
                     if not replaying:  # it was rejected at the time, too
                         raise
                 else:
-                    self._keep(proofs, certificates)
+                    self.proofs |= proofs
+                    self.certificates += certificates
             case Spoke():
                 self._speak()
             case Chose(arm, now, context, abandoned):
