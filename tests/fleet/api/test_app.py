@@ -210,6 +210,16 @@ def test_a_wrong_method_is_told_the_right_one(
     assert (answer.status, answer.headers["allow"]) == (405, allow)
 
 
+def test_a_path_that_led_nowhere_leads_to_a_bandit_that_comes_later() -> None:
+    service = StandIn()
+    with running(service) as server:
+        paths = "/bandits/later/choose", "/bandits/l%61ter/choose?why=not"
+        assert [ask(server, "POST", path, {}).status for path in paths] == [404, 404]
+        service.name = "later"
+        assert [ask(server, "POST", path, {}).status for path in paths] == [200, 200]
+        assert ask(server, "POST", "/bandits/button/choose", {}).status == 404
+
+
 def test_tickets_expire_and_conflict() -> None:
     time = [0.0]
     with running(StandIn(clock=lambda: time[0])) as server:
