@@ -66,7 +66,7 @@ def test_those_of_version_0_1_run() -> None:
         ("fed-ucb:epsilon=1,horizon=9", "same noise"),
         ("own:Secretive", "secret"),
         ("own:Undeclared", "claim"),
-        ("own:Bare", "no estimate, share, abandon, check_claims, reweighted"),
+        ("own:Bare", "no estimate, share, would_choose, abandon, check_claims, reweighted"),
     ],
 )
 def test_what_cannot_run_is_refused_in_one_sentence(text: str, reason: str) -> None:

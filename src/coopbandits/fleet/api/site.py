@@ -54,7 +54,9 @@ PREFLIGHT = (
 MOST_KNOWN_HOSTS = 100
 
 MOST_KNOWN, LONGEST_KNOWN = 1000, 300
-"""Targets of requests whose routes are remembered, and the bytes of the longest one."""
+"""Targets whose routes are remembered, and the bytes of the longest one.
+
+Callers without a token fill this memory too."""
 
 Headers = Sequence[tuple[bytes, bytes]]
 Reply = Callable[[Answer], None]

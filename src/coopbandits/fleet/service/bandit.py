@@ -209,6 +209,7 @@ class ArmSelection:
             for arm in bandit.arms
             if (not arm.frozen if pinned is None else arm.name == pinned)
         ]
+        self._open = frozenset(self.open)
         self.is_fixed = bool(self.names) and not self._shares
 
     def allowed(self, names: Sequence[str] | None, words: Callable[[], int]) -> list[int]:
@@ -226,7 +227,7 @@ class ArmSelection:
             for name in names:
                 if name not in self._places:
                     raise unknown_name("arm", name, self.names)
-            places = [self._places[name] for name in names if self._places[name] in places]
+            places = [self._places[name] for name in names if self._places[name] in self._open]
             if not places:
                 raise InputError(
                     f"none of the arms {', '.join(names)} may be chosen now: others are pinned, or "
