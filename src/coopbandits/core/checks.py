@@ -42,6 +42,11 @@ def require_positive(name: str, value: Any) -> None:
     require_number(name, value, "a positive finite number", 0.0, math.inf)
 
 
+def require_nonnegative(name: str, value: Any) -> None:
+    """Check that the value is a finite number, 0 or more."""
+    require_number(name, value, "a finite number, at least 0", -math.ulp(0.0), math.inf)
+
+
 def require_epsilon(epsilon: Any) -> None:
     """Check that ε is infinite, for no noise, or large enough for finite noise."""
     if epsilon != math.inf:

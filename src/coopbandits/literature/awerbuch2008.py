@@ -57,9 +57,7 @@ from coopbandits.literature.models import (
     Played,
     read_means,
     read_table,
-    regret_lines,
     require_sizes,
-    traffic_lines,
 )
 
 Places = NDArray[np.int64]
@@ -197,7 +195,6 @@ class Collaborate(Model):
         shifts = [g * chances.size // self.groups for g in range(self.groups)]
         table = np.array([np.roll(chances, shift) for shift in shifts])
         liars = int(self.liars * users)
-        result = collaborate(
+        return collaborate(
             table, users, horizon, liars, betrayal=self.betrayal, runs=runs, seed=seed
-        )
-        return [*regret_lines(result), *traffic_lines(result.messages, result.values)]
+        ).lines

@@ -68,9 +68,7 @@ from coopbandits.literature.models import (
     Outcome,
     Played,
     read_means,
-    regret_lines,
     require_sizes,
-    traffic_lines,
 )
 from coopbandits.results.statistics import mean_text
 
@@ -235,6 +233,10 @@ class Collisions(Outcome):
     collisions: Counts
     pulls: Counts
 
+    @property
+    def facts(self) -> Lines:
+        return [*super().facts, ("collisions", mean_text(self.collisions))]
+
 
 def play_collisions(
     means: Sequence[float],
@@ -320,13 +322,9 @@ class Colliding(Model):
 
     def play(self, played: Played) -> Lines:
         means, agents, horizon, runs, seed = played
-        result = play_collisions(means, self.kind, agents, horizon, runs, seed)
-        return [
-            *regret_lines(result),
-            ("lower bound for long horizons", f"{collision_bound(means, agents, horizon):.1f}"),
-            ("collisions", mean_text(result.collisions)),
-            *traffic_lines(result.messages, result.values),
-        ]
+        regret, worst, *rest = play_collisions(means, self.kind, agents, horizon, runs, seed).lines
+        bound = f"{collision_bound(means, agents, horizon):.1f}"
+        return [regret, worst, ("lower bound for long horizons", bound), *rest]
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from coopbandits.core.checks import require_nonnegative
 from coopbandits.core.choice import best_arm
-from coopbandits.core.errors import InputError
 from coopbandits.literature.models import (
     Counts,
     Dice,
@@ -34,9 +34,7 @@ from coopbandits.literature.models import (
     Outcome,
     Played,
     read_means,
-    regret_lines,
     require_sizes,
-    traffic_lines,
 )
 from coopbandits.results.statistics import mean_text
 
@@ -52,6 +50,10 @@ class Broadcasts(Outcome):
     """
 
     told: Counts
+
+    @property
+    def facts(self) -> Lines:
+        return [*super().facts, ("rounds spent on telling", mean_text(self.told))]
 
 
 def pull_or_tell(
@@ -77,8 +79,7 @@ def pull_or_tell(
     """
     chances = read_means(means)
     require_sizes(agents=agents, horizon=horizon, runs=runs, seed=seed)
-    if not 0.0 <= eagerness < math.inf:
-        raise InputError(f"eagerness is {eagerness}; it must be a finite number, at least 0")
+    require_nonnegative("eagerness", eagerness)
     regret, told = np.zeros((runs, agents)), np.zeros(runs, dtype=np.int64)
     for run in range(runs):
         regret[run], told[run] = _play(chances, agents, horizon, eagerness, Dice(seed, run))
@@ -131,6 +132,4 @@ class PullOrTell(Model):
 
     def play(self, played: Played) -> Lines:
         means, agents, horizon, runs, seed = played
-        result = pull_or_tell(means, agents, horizon, self.eagerness, runs, seed)
-        rounds = ("rounds spent on telling", mean_text(result.told))
-        return [*regret_lines(result), rounds, *traffic_lines(result.messages, result.values)]
+        return pull_or_tell(means, agents, horizon, self.eagerness, runs, seed).lines

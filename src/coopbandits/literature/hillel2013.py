@@ -42,7 +42,6 @@ from coopbandits.literature.models import (
     Traffic,
     read_means,
     require_sizes,
-    traffic_lines,
 )
 from coopbandits.results.statistics import mean_text
 
@@ -67,6 +66,13 @@ class BestArm(Traffic):
     arms: Counts
     pulls: Counts
     exchanges: Counts
+
+    @property
+    def facts(self) -> Lines:
+        return [
+            ("pulls of one player", mean_text(self.pulls)),
+            ("exchanges", mean_text(self.exchanges)),
+        ]
 
 
 def many_exchanges(
@@ -242,9 +248,4 @@ def _named(found: BestArm, played: Played, tolerance: float = 0.0) -> Lines:
     # Arms may tie, and differences round: 0.9 − 0.7 is a little more than 0.2.
     right = means.max() - means[found.arms] <= tolerance * (1.0 + 1e-9)
     what = "an arm within the tolerance" if tolerance else "the best arm"
-    return [
-        (f"runs that named {what}", f"{int(right.sum())} of {played.runs}"),
-        ("pulls of one player", mean_text(found.pulls)),
-        ("exchanges", mean_text(found.exchanges)),
-        *traffic_lines(found.messages, found.values),
-    ]
+    return [(f"runs that named {what}", f"{int(right.sum())} of {played.runs}"), *found.lines]

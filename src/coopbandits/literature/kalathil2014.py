@@ -66,9 +66,7 @@ from coopbandits.literature.models import (
     Outcome,
     Played,
     read_table,
-    regret_lines,
     require_sizes,
-    traffic_lines,
     vary,
 )
 from coopbandits.results.statistics import mean_text
@@ -90,6 +88,14 @@ class Matched(Outcome):
 
     auctions: Counts
     silent_rounds: Counts
+
+    @property
+    def facts(self) -> Lines:
+        return [
+            *super().facts,
+            ("auctions", mean_text(self.auctions)),
+            ("rounds spent on communication", mean_text(self.silent_rounds)),
+        ]
 
 
 def best_matching(values: Floats) -> list[int]:
@@ -256,13 +262,4 @@ class DUCB4Model(Model):
     def play(self, played: Played) -> Lines:
         means, agents, horizon, runs, seed = played
         table = vary(means, agents, self.spread)
-        return matching_lines(ducb4(table, horizon, self.step, self.bid_rounds, runs, seed))
-
-
-def matching_lines(result: Matched) -> Lines:
-    return [
-        *regret_lines(result),
-        ("auctions", mean_text(result.auctions)),
-        ("rounds spent on communication", mean_text(result.silent_rounds)),
-        *traffic_lines(result.messages, result.values),
-    ]
+        return ducb4(table, horizon, self.step, self.bid_rounds, runs, seed).lines

@@ -34,9 +34,7 @@ from coopbandits.literature.models import (
     Outcome,
     Played,
     read_means,
-    regret_lines,
     require_sizes,
-    traffic_lines,
 )
 from coopbandits.network import Network
 
@@ -105,5 +103,4 @@ class OneObserver(Model):
     def play(self, played: Played) -> Lines:
         means, agents, horizon, runs, seed = played
         network = Network.from_spec(f"cycle:{agents}")
-        result = one_observer(means, network, horizon, self.observer, runs, seed)
-        return [*regret_lines(result), *traffic_lines(result.messages, result.values)]
+        return one_observer(means, network, horizon, self.observer, runs, seed).lines

@@ -26,6 +26,8 @@ from coopbandits.results.statistics import mean_text
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Lines = list[tuple[str, str]]
+"""Label and value of each line of a report."""
 
 PIECE = 2**20
 """Numbers that lie in memory at a time."""
@@ -139,6 +141,17 @@ class Traffic:
         """Bits sent (run,): 64 per value."""
         return 64 * self.values
 
+    @property
+    def facts(self) -> Lines:
+        """What the command line reports besides what was sent."""
+        return []
+
+    @property
+    def lines(self) -> Lines:
+        sent = {"messages": self.messages, "values sent": self.values, "bits sent": self.bits}
+        spaced = [(name, f"{n.mean():,.0f}".replace(",", "\u2009")) for name, n in sent.items()]
+        return [*self.facts, *spaced]
+
 
 @dataclass(frozen=True)
 class Outcome(Traffic):
@@ -165,6 +178,10 @@ class Outcome(Traffic):
         largest: Floats = self.agent_regret.max(axis=1)
         return largest
 
+    @property
+    def facts(self) -> Lines:
+        return [("regret of all", mean_text(self.regret)), ("worst agent", mean_text(self.worst))]
+
 
 class Played(NamedTuple):
     """What the command line sets for every model."""
@@ -176,10 +193,6 @@ class Played(NamedTuple):
     seed: int
 
 
-Lines = list[tuple[str, str]]
-"""Label and value of each line of a report."""
-
-
 @dataclass(frozen=True)
 class Model(Named, ABC):
     """One model of the literature with its settings."""
@@ -187,20 +200,6 @@ class Model(Named, ABC):
     @abstractmethod
     def play(self, played: Played) -> Lines:
         """Run the model and report on it."""
-
-
-def regret_lines(result: Outcome) -> Lines:
-    return [
-        ("regret of all", mean_text(result.regret)),
-        ("worst agent", mean_text(result.worst)),
-    ]
-
-
-def traffic_lines(messages: Counts, values: Counts) -> Lines:
-    """Describe what was sent, at 64 bits per value."""
-    said = (f"{number.mean():,.0f}".replace(",", "\u2009") for number in (messages, values))
-    bits = f"{64 * values.mean():,.0f}".replace(",", "\u2009")
-    return list(zip(("messages", "values sent", "bits sent"), (*said, bits), strict=True))
 
 
 MODELS: Registry[type[Model]] = Registry(

@@ -37,14 +37,8 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from coopbandits.core.errors import InputError
-from coopbandits.literature.kalathil2014 import (
-    Matched,
-    Table,
-    matched,
-    matching_lines,
-    require_matching,
-)
+from coopbandits.core.checks import require_nonnegative
+from coopbandits.literature.kalathil2014 import Matched, Table, matched, require_matching
 from coopbandits.literature.models import Dice, Lines, Model, Played, read_table, vary
 
 
@@ -85,8 +79,7 @@ def de3(
         chances, step, horizon=horizon, explore=explore, bid_rounds=bid_rounds, runs=runs,
         seed=seed,
     )  # fmt: skip
-    if not 0.0 <= growth < math.inf:
-        raise InputError(f"growth is {growth}; it must be a finite number, at least 0")
+    require_nonnegative("growth", growth)
     tables = [Table(chances, horizon, bid_rounds, Dice(seed, run)) for run in range(runs)]
     for table in tables:
         _play(table, explore, growth, step)
@@ -121,6 +114,6 @@ class DE3Model(Model):
     def play(self, played: Played) -> Lines:
         means, agents, horizon, runs, seed = played
         table = vary(means, agents, self.spread)
-        return matching_lines(
-            de3(table, horizon, self.explore, self.growth, self.step, self.bid_rounds, runs, seed)
-        )
+        return de3(
+            table, horizon, self.explore, self.growth, self.step, self.bid_rounds, runs, seed
+        ).lines

@@ -58,9 +58,7 @@ from coopbandits.literature.models import (
     Outcome,
     Played,
     read_table,
-    regret_lines,
     require_sizes,
-    traffic_lines,
     vary,
 )
 from coopbandits.network import Network
@@ -158,5 +156,4 @@ class MajorityVote(Model):
         means, agents, horizon, runs, seed = played
         network = Network.from_spec(f"cycle:{agents}")
         table = vary(means, agents, self.spread)
-        result = majority_vote(table, network, horizon, runs, seed)
-        return [*regret_lines(result), *traffic_lines(result.messages, result.values)]
+        return majority_vote(table, network, horizon, runs, seed).lines

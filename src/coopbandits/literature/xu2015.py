@@ -51,7 +51,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coopbandits.core.checks import require_positive
+from coopbandits.core.checks import require_nonnegative, require_positive
 from coopbandits.core.choice import best_arms
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.literature.models import (
@@ -63,9 +63,7 @@ from coopbandits.literature.models import (
     Played,
     read_chances,
     read_means,
-    regret_lines,
     require_sizes,
-    traffic_lines,
 )
 
 MOST_JOINT_ACTIONS = 10**6
@@ -117,8 +115,7 @@ def global_feedback(
     require_positive("exploration", exploration)
     if rule not in RULES:
         raise unknown_name("rule", rule, RULES)
-    if not 0.0 <= error < math.inf:
-        raise InputError(f"error is {error}; it must be a finite number, at least 0")
+    require_nonnegative("error", error)
     earned = np.zeros(runs)
     for run in range(runs):
         feedback = Feedback(chances, horizon, error, Dice(seed, run))
@@ -210,10 +207,9 @@ class GlobalFeedback(Model):
         means, agents, horizon, runs, seed = played
         require_sizes(agents=agents)
         table = shared_reward(means, agents)
-        result = global_feedback(
+        return global_feedback(
             table, horizon, self.rule, self.error, self.exploration, runs, seed
-        )
-        return [*regret_lines(result), *traffic_lines(result.messages, result.values)]
+        ).lines
 
 
 def shared_reward(means: Sequence[float], agents: int) -> Floats:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from coopbandits.core.checks import require_number, require_positive
+from coopbandits.core.checks import require_nonnegative, require_number, require_positive
 from coopbandits.core.contract import Vector
 from coopbandits.core.draws import Words, uniforms
 from coopbandits.core.errors import InputError
@@ -47,8 +47,7 @@ class Clocks(Named, ABC):
         low = math.nextafter(1.0, 0.0)
         require_number("ratio", self.ratio, "a finite number, at least 1", low, math.inf)
         require_positive("gossip", self.gossip)
-        low = -math.ulp(0.0)
-        require_number("latency", self.latency, "a finite number, at least 0", low, math.inf)
+        require_nonnegative("latency", self.latency)
         if self.rates is None:
             return
         if not isinstance(self.rates, tuple):

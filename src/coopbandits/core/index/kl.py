@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coopbandits.core.checks import require_number
+from coopbandits.core.checks import require_nonnegative
 from coopbandits.core.choice import NO_INFORMATION
 from coopbandits.core.draws import normal_quantile
 from coopbandits.core.index.index import Floats, Index, Support, family_support, require_family
@@ -67,7 +67,7 @@ class KLUCB(Index):
 
     def __post_init__(self) -> None:
         require_family(self.family)
-        require_number("c", self.c, "a finite number, at least 0", -math.ulp(0.0), math.inf)
+        require_nonnegative("c", self.c)
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """2σ², c, and 1 for Bernoulli rewards."""
