@@ -16,8 +16,8 @@ from coopbandits.core import (
     InputError,
     combine,
 )
+from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.literature import DecKLUCB, DecUCB, TrackedMeans
-from coopbandits.literature.zhu2021a import TrackedMeansMachine
 
 from ..core.fields import Fields
 from ..core.fleet import (
@@ -35,7 +35,7 @@ from ..core.fleet import (
 
 
 def machine_of(agent: CooperativeAgent) -> Fields:
-    assert isinstance(agent.machine, TrackedMeansMachine)
+    assert isinstance(agent.machine, FieldMachine)
     return Fields(agent.machine)
 
 

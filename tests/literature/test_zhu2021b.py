@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from coopbandits.core import CooperativeAgent, IndependentUCB, InputError, Policy
+from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.literature import FedUCB, GossipUCB, TrackedMeans
-from coopbandits.literature.zhu2021a import TrackedMeansMachine
 
 from ..core.fleet import GRAPHS, drive, gossip_matrix, machine, make_agents, one_view, rewards_tape
 
@@ -87,7 +87,7 @@ def test_the_sum_of_all_is_the_sum_of_own_means() -> None:
     machines = [agent.machine for agent in agents]
     tracked, means = np.zeros(K), np.zeros(K)
     for one in machines:
-        assert isinstance(one, TrackedMeansMachine)
+        assert isinstance(one, FieldMachine)
         tracked += one.state.tracked
         share = one.registers.share(one.state.own)
         means += share.sums / share.counts

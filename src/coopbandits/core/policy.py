@@ -119,7 +119,6 @@ class AnyPolicy(Named, ABC):
 
     def played_by(self, agent: int) -> AnyPolicy:
         """Return the policy that an agent plays: this one, unless it is a population."""
-        del agent
         return self
 
     @property
@@ -130,7 +129,6 @@ class AnyPolicy(Named, ABC):
 
     def overtakes_from(self, agent: int) -> bool:
         """Whether that holds for messages of this agent; agents of a population differ."""
-        del agent
         return self.overtakes
 
     def stages(self, view: LocalView) -> tuple[int, int] | None:

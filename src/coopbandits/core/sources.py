@@ -91,7 +91,6 @@ class Source(Named, ABC):
 
         They stand among the fields of aggregations, and have other names.
         """
-        del num_arms
         return {}
 
     def start(self, s: Any, view: LocalView) -> None:
@@ -173,11 +172,9 @@ class Truncated(Source):
         require_moment(self.moment)
 
     def fields(self, num_arms: int) -> Mapping[str, Any]:
-        del num_arms
         return {"limit": float, "moment": float}
 
     def start(self, s: Any, view: LocalView) -> None:
-        del view
         s.me.limit, s.me.moment = self.limit, self.moment
 
     @staticmethod

@@ -53,7 +53,7 @@ class Stateful:
 
     def check_state(self, values: State) -> None:
         """Reject fields of the right form that no agent of this kind can hold."""
-        del values  # unless somebody knows better, the form is all there is to check
+        # unless somebody knows better, the form is all there is to check
 
 
 def _plain(value: Any) -> Any:

@@ -129,7 +129,6 @@ class RhoRand(Player):
         return self.ranked()[self.rank]
 
     def react(self, arm: int, collided: bool, before: list[float]) -> None:
-        del arm, before
         if collided:
             self.rank = self.dice.one_of(range(self.players))
 
@@ -170,7 +169,6 @@ class TDFS(Player):
         return self.ranked()[(self.rounds + self.offset) % self.players]
 
     def react(self, arm: int, collided: bool, before: list[float]) -> None:
-        del arm, before
         self.rounds += 1
         if collided:
             self.offset = self.dice.one_of(range(self.players))

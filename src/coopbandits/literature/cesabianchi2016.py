@@ -26,9 +26,9 @@ from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
 from coopbandits.core.aggregate.flooded_pulls import check_keys, is_young
 from coopbandits.core.aggregate.messages import (
-    BITS,
     all_finite,
     check_arms,
+    check_news,
     flag_values,
     is_set,
     set_flag,
@@ -94,59 +94,6 @@ class Exp3Coop(Policy):
         return Parts(ReportedLosses(self.hop_limit, self.eta), WeightedDraw())
 
 
-class ReportedLossesMachine(FieldMachine):
-    """An agent that checks items."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        width = self.state.news.shape[1]
-        for j, message in messages.items():
-            size = np.size(message)
-            if np.ndim(message) != 1 or size == 0 or size % width or size > self.most:
-                raise InputError(
-                    f"message from {j} has shape {np.shape(message)}; it must be one vector of "
-                    f"{width} values per pull, of up to {self.most // width} pulls"
-                )
-            if not all_finite(message):
-                raise InputError(f"message from {j} has values that are not finite")
-            items = np.reshape(message, (-1, width))
-            self._check(items, self.state.me.rounds, f"message from {j}")
-
-    def _check(self, items: Vector, now: int, source: str) -> None:
-        check_keys(items[:, :2], self.state.me.agents, 0, now, source)
-        check_arms(items[:, 2], self.registers.num_arms, source)
-        shares = items[:, HEADER - 1 :]
-        if not ((shares >= 0.0) & (shares <= 1.0)).all():
-            raise InputError(
-                f"{source} has losses and probabilities {shares.tolist()}; they lie in 0 to 1"
-            )
-
-    def check_state(self, values: State) -> None:
-        require_count("state field rounds", values["rounds"], least=0)
-        require_count("state field num_news", values["num_news"], least=0)
-        news, num_news = values["news"], values["num_news"]
-        if num_news > len(news):
-            raise InputError(
-                f"state field num_news is {num_news}; an agent passes on up to {len(news)} items"
-            )
-        self._check(news[:num_news], values["rounds"], "state field news")
-        if values["logits"].max() != 0.0:
-            raise InputError(
-                f"state field logits is {values['logits'].tolist()}; the largest of them is 0"
-            )
-        plays, losses, missed = values["plays"], values["losses"], values["missed"]
-        is_possible = (losses >= 0.0) & (losses <= plays) & (missed >= 0.0) & (missed <= 1.0)
-        if not is_possible.all() or (values["heard"] < 0).any():
-            raise InputError(
-                f"state fields plays {plays.tolist()}, losses {losses.tolist()}, missed "
-                f"{missed.tolist()} and heard {values['heard'].tolist()} do not go together; a "
-                "loss lies in 0 to 1, and so does the probability to miss an arm"
-            )
-        if ((values["seen"] < 0) | (values["seen"] >= 2**BITS)).any():
-            raise InputError(
-                f"state field seen is {values['seen'].tolist()}; it holds {BITS} bits a value"
-            )
-
-
 @dataclass(frozen=True)
 class ReportedLosses(Aggregation):
     """The logarithms of an agent's weights, and what was reported of the last d + 1 rounds."""
@@ -158,7 +105,6 @@ class ReportedLosses(Aggregation):
     needs_common_round: ClassVar[bool] = True
     grows: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
-    machine: ClassVar[type[FieldMachine]] = ReportedLossesMachine
     derived: ClassVar[tuple[str, ...]] = ("shares", "agent", "agents", "eta")
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
@@ -193,6 +139,46 @@ class ReportedLosses(Aggregation):
         s.missed[:] = 1.0
         s.me.agent, s.me.agents = view.agent_id, told_agents(view, "exp3-coop")
         s.me.eta = 0.0 if self.eta is None else self.eta
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        width = agent.state.news.shape[1]
+        for j, message in messages.items():
+            size = np.size(message)
+            if np.ndim(message) != 1 or size == 0 or size % width or size > agent.most:
+                raise InputError(
+                    f"message from {j} has shape {np.shape(message)}; it must be one vector of "
+                    f"{width} values per pull, of up to {agent.most // width} pulls"
+                )
+            if not all_finite(message):
+                raise InputError(f"message from {j} has values that are not finite")
+            items = np.reshape(message, (-1, width))
+            self._check(agent, items, agent.state.me.rounds, f"message from {j}")
+
+    def _check(self, agent: FieldMachine, items: Vector, now: int, source: str) -> None:
+        check_keys(items[:, :2], agent.state.me.agents, 0, now, source)
+        check_arms(items[:, 2], agent.registers.num_arms, source)
+        shares = items[:, HEADER - 1 :]
+        if not ((shares >= 0.0) & (shares <= 1.0)).all():
+            raise InputError(
+                f"{source} has losses and probabilities {shares.tolist()}; they lie in 0 to 1"
+            )
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        check_news(values)
+        news = values["news"][: values["num_news"]]
+        self._check(agent, news, values["rounds"], "state field news")
+        if values["logits"].max() != 0.0:
+            raise InputError(
+                f"state field logits is {values['logits'].tolist()}; the largest of them is 0"
+            )
+        plays, losses, missed = values["plays"], values["losses"], values["missed"]
+        is_possible = (losses >= 0.0) & (losses <= plays) & (missed >= 0.0) & (missed <= 1.0)
+        if not is_possible.all() or (values["heard"] < 0).any():
+            raise InputError(
+                f"state fields plays {plays.tolist()}, losses {losses.tolist()}, missed "
+                f"{missed.tolist()} and heard {values['heard'].tolist()} do not go together; a "
+                "loss lies in 0 to 1, and so does the probability to miss an arm"
+            )
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:

@@ -74,27 +74,6 @@ class GosInE(Policy):
         return Parts(ArmAdvice(self.blocking), HeldUCB(self.constant))
 
 
-class ArmAdviceMachine(FieldMachine):
-    """An agent that checks advice."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        check_vectors(messages, 1)
-        for j, message in messages.items():
-            check_arms(message, self.registers.num_arms, f"message from {j}")
-
-    def check_state(self, values: State) -> None:
-        for name, least in (("rounds", 0), ("phase", 1), ("since", 0), ("adviser", -1)):
-            require_count(f"state field {name}", values[name], least=least)
-        if values["adviser"] >= len(self.neighbors):
-            raise InputError(
-                f"state field adviser is {values['adviser']}; this agent has {len(self.neighbors)} "
-                "neighbours, counted from 0"
-            )
-        names = ("kept", "tried", "favourite", "advised")
-        arms = np.array([values[name] for name in names], dtype=np.float64)
-        check_arms(arms, self.registers.num_arms, f"state fields {', '.join(names)}")
-
-
 @dataclass(frozen=True)
 class ArmAdvice(Aggregation):
     """Own pulls, and which arms are held: sticky ones, the one kept and the one on trial."""
@@ -103,7 +82,6 @@ class ArmAdvice(Aggregation):
     name: ClassVar[str] = "arm-advice"
     counts_pulls: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset({"num_agents", "random_word"})
-    machine: ClassVar[type[FieldMachine]] = ArmAdviceMachine
     derived: ClassVar[tuple[str, ...]] = ("sticky", "word", "blocks")
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
@@ -126,7 +104,6 @@ class ArmAdvice(Aggregation):
         }
 
     def message_width(self, sizes: Sizes) -> int:
-        del sizes
         return 1
 
     def start(self, s: Any, view: LocalView) -> None:
@@ -136,6 +113,23 @@ class ArmAdvice(Aggregation):
         s.me.kept, s.me.tried = own[size:].tolist()
         s.me.phase, s.me.adviser = 1, -1
         s.me.word, s.me.blocks = signed_word(view.random_word), int(self.blocking)
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        check_vectors(messages, 1)
+        for j, message in messages.items():
+            check_arms(message, agent.registers.num_arms, f"message from {j}")
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        for name, least in (("rounds", 0), ("phase", 1), ("since", 0), ("adviser", -1)):
+            require_count(f"state field {name}", values[name], least=least)
+        if values["adviser"] >= len(agent.neighbors):
+            raise InputError(
+                f"state field adviser is {values['adviser']}; this agent has "
+                f"{len(agent.neighbors)} neighbours, counted from 0"
+            )
+        names = ("kept", "tried", "favourite", "advised")
+        arms = np.array([values[name] for name in names], dtype=np.float64)
+        check_arms(arms, agent.registers.num_arms, f"state fields {', '.join(names)}")
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:

@@ -54,7 +54,6 @@ class PermutedBuffers(CentralAggregation):
     name: ClassVar[str] = "permuted-buffers"
 
     def memory(self, index: Index) -> BufferMemory:
-        del index
         return BufferMemory()
 
     def make(self, index: Index, registers: Registers, sigma: float) -> ServingController:

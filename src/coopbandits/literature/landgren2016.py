@@ -107,7 +107,6 @@ class InflatedUCB(Index):
         return self.bonus_constant * view.sigma**2, epsilon
 
     def scratch_size(self, num_arms: int) -> int:
-        del num_arms
         return 3
 
     @staticmethod
@@ -178,7 +177,6 @@ class UCL(Index):
         return float(self.gamma), view.sigma, precision, precision * self.prior_mean
 
     def scratch_size(self, num_arms: int) -> int:
-        del num_arms
         return 2
 
     @staticmethod

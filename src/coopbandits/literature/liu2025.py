@@ -23,6 +23,7 @@ from coopbandits.core.aggregate.aggregation import told_agents
 from coopbandits.core.aggregate.fields import Aggregation, FieldMachine, Sizes, whole
 from coopbandits.core.aggregate.messages import (
     BITS,
+    check_counts,
     check_vectors,
     flag_values,
     has_flag,
@@ -82,27 +83,6 @@ class GSE(Policy):
         return Parts(RuledOut(self.horizon, self.up, self.spread), LeastPulled())
 
 
-class RuledOutMachine(FieldMachine):
-    """An agent that checks flags."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        num_arms = self.registers.num_arms
-        check_vectors(messages, num_arms + flag_values(num_arms))
-        for j, message in messages.items():
-            flags = message[self.state.tracked.size :]
-            if not ((flags >= 0.0) & (flags < 2.0**BITS) & (flags == np.floor(flags))).all():
-                raise InputError(
-                    f"message from {j} has flags {flags.tolist()}; they are whole numbers below "
-                    f"2^{BITS}"
-                )
-
-    def check_state(self, values: State) -> None:
-        if (values["counts"] < 0.0).any():
-            raise InputError("state field counts has counts below 0; counts are never negative")
-        if values["out"].all():
-            raise InputError("state field out leaves no arm; one is always left")
-
-
 @dataclass(frozen=True)
 class RuledOut(Aggregation):
     """Own pulls, the means tracked together, and which arms are out."""
@@ -113,7 +93,6 @@ class RuledOut(Aggregation):
     name: ClassVar[str] = "ruled-out"
     counts_pulls: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
-    machine: ClassVar[type[FieldMachine]] = RuledOutMachine
     derived: ClassVar[tuple[str, ...]] = ("num_agents", "level", "burn_in", "bias")
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
@@ -139,6 +118,22 @@ class RuledOut(Aggregation):
         s.me.level = 4.0 * view.sigma**2 * log
         s.me.burn_in = view.num_arms * log / self.up
         s.me.bias = spread * log / self.up + math.sqrt(num_agents)
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        num_arms = agent.registers.num_arms
+        check_vectors(messages, num_arms + flag_values(num_arms))
+        for j, message in messages.items():
+            flags = message[agent.state.tracked.size :]
+            if not ((flags >= 0.0) & (flags < 2.0**BITS) & (flags == np.floor(flags))).all():
+                raise InputError(
+                    f"message from {j} has flags {flags.tolist()}; they are whole numbers below "
+                    f"2^{BITS}"
+                )
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        check_counts("counts", values["counts"])
+        if values["out"].all():
+            raise InputError("state field out leaves no arm; one is always left")
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:

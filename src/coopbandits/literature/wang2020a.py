@@ -75,40 +75,18 @@ class DPE2(Policy):
         return Parts(LeaderWords(self.family), SweepRanks(self.family))
 
 
-class LeaderWordsMachine(FieldMachine):
-    """An agent that checks words.
+@dataclass(frozen=True)
+class LeaderWords(Aggregation):
+    """The leader's words, and its own pulls.
 
-    Notes
-    -----
     A leader that is gone for good leaves all others with its last word. One that comes back without
     its memory hears of its own later words, and takes up their stamps.
     """
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        check_vectors(messages, 4)
-        for j, message in messages.items():
-            check_word(message, self.registers.num_arms, j)
-
-    def check_state(self, values: State) -> None:
-        require_count("state field stamp", values["stamp"], least=0)
-        num_arms, ranks = self.registers.num_arms, values["ranks"]
-        check_arms(np.array([float(values["best"])]), num_arms, "state field best")
-        if ((ranks < 0) | (ranks > num_arms)).any():
-            raise InputError(
-                f"state field ranks is {ranks.tolist()}; ranks of {num_arms} arms are 0 to "
-                f"{num_arms}"
-            )
-
-
-@dataclass(frozen=True)
-class LeaderWords(Aggregation):
-    """The leader's words, and its own pulls."""
 
     family: str = AUTO
     name: ClassVar[str] = "leader-words"
     counts_pulls: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset({"random_word"})
-    machine: ClassVar[type[FieldMachine]] = LeaderWordsMachine
     derived: ClassVar[tuple[str, ...]] = ("own_tag", "sigma", "is_binary", "uppers")
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
@@ -129,7 +107,6 @@ class LeaderWords(Aggregation):
         }
 
     def message_width(self, sizes: Sizes) -> int:
-        del sizes
         return 4
 
     def start(self, s: Any, view: LocalView) -> None:
@@ -138,6 +115,21 @@ class LeaderWords(Aggregation):
         s.me.starting = 1
         s.ranks[1:] = np.arange(view.num_arms - 1, 0, -1)
         s.told[:, 0] = NOTHING_HEARD
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        check_vectors(messages, 4)
+        for j, message in messages.items():
+            check_word(message, agent.registers.num_arms, j)
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        require_count("state field stamp", values["stamp"], least=0)
+        num_arms, ranks = agent.registers.num_arms, values["ranks"]
+        check_arms(np.array([float(values["best"])]), num_arms, "state field best")
+        if ((ranks < 0) | (ranks > num_arms)).any():
+            raise InputError(
+                f"state field ranks is {ranks.tolist()}; ranks of {num_arms} arms are 0 to "
+                f"{num_arms}"
+            )
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:

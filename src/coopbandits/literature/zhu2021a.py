@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import means_alone, told_agents
 from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
-from coopbandits.core.aggregate.messages import check_means
+from coopbandits.core.aggregate.messages import check_counts, check_means
 from coopbandits.core.checks import require_count, require_epsilon, require_flag, require_positive
-from coopbandits.core.errors import InputError
 from coopbandits.core.index import KLUCB, UCB
 from coopbandits.core.policy import Parts, Policy
 from coopbandits.core.spelling import AUTO
@@ -32,20 +31,6 @@ from coopbandits.core.spelling import AUTO
 if TYPE_CHECKING:
     from coopbandits.core.contract import LocalView, State, Vector
     from coopbandits.core.statistic import Statistic
-
-
-class TrackedMeansMachine(FieldMachine):
-    """An agent that checks what it is sent."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject all but means and counts."""
-        check_means(messages, self.registers)
-
-    def check_state(self, values: State) -> None:
-        """Check that counts are not negative."""
-        require_count("state field num_pulls", values["num_pulls"], least=0)
-        if (values["heard"] < 0.0).any():
-            raise InputError("state field heard has counts below 0; counts are never negative")
 
 
 @dataclass(frozen=True)
@@ -79,14 +64,12 @@ class TrackedMeans(Aggregation):
     horizon: int = 1
     name: ClassVar[str] = "tracked-means"
     totals: ClassVar[bool] = False
-    machine: ClassVar[type[FieldMachine]] = TrackedMeansMachine
     derived: ClassVar[tuple[str, ...]] = (
         "latest", "moved", "weights", "own_weight", "credit", "least_lag", "noise", "pairs",
     )  # fmt: skip
     takes_context: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Check that settings are within what it is defined for."""
         require_positive("credit", self.credit)
         require_flag("pairs", self.pairs)
         require_epsilon(self.epsilon)
@@ -99,14 +82,12 @@ class TrackedMeans(Aggregation):
         return frozenset({"num_agents"} if asks else ())
 
     def carried(self, asked: Statistic) -> Statistic:
-        """Return sums per arm; reject anything else, since only means travel."""
         return means_alone(self.name, asked)
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
-        """Return own registers, own means as the last round ended, z, and the largest counts."""
         return {
             "own": sizes.width,
-            "means": sizes.arms,
+            "means": sizes.arms,  # own means as the last round ended
             "latest": sizes.arms,  # own means now
             "tracked": sizes.arms,  # z
             "moved": sizes.arms,
@@ -131,6 +112,13 @@ class TrackedMeans(Aggregation):
         if self.pairs:
             s.me.credit, s.me.least_lag = self.credit / num_agents, num_agents + 1
         s.me.noise = 128.0 * num_agents * (math.log(self.horizon) / self.epsilon) ** 2
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        check_means(messages, agent.registers)
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        require_count("state field num_pulls", values["num_pulls"], least=0)
+        check_counts("heard", values["heard"])
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from coopbandits.core import rows
 from coopbandits.core.aggregate.aggregation import OWN, means_alone
 from coopbandits.core.aggregate.fields import TIME, Aggregation, FieldMachine, Sizes
-from coopbandits.core.aggregate.messages import check_means
+from coopbandits.core.aggregate.messages import check_counts, check_means
 from coopbandits.core.checks import require_count, require_number, require_positive
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.core.index import UCB
@@ -38,18 +38,6 @@ LIES = ("raise", "swap")
 ATTACKS = ("none", *LIES)
 
 RAISE = ATTACKS.index("raise")
-
-
-class TrimmedMeansMachine(FieldMachine):
-    """An agent that checks what it is sent."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        check_means(messages, self.registers)
-
-    def check_state(self, values: State) -> None:
-        arms = self.registers.num_arms
-        if (values["heard"][:, arms:] < 0.0).any():
-            raise InputError("state field heard has counts below 0; counts are never negative")
 
 
 @dataclass(frozen=True)
@@ -87,7 +75,6 @@ class TrimmedMeans(Aggregation):
     totals: ClassVar[bool] = False
     shares: ClassVar[str] = OWN
     shared: ClassVar[str] = "own"
-    machine: ClassVar[type[FieldMachine]] = TrimmedMeansMachine
     derived: ClassVar[tuple[str, ...]] = (
         "told", "near", "liars", "kappa", "attack", "mean",
     )  # fmt: skip
@@ -118,9 +105,14 @@ class TrimmedMeans(Aggregation):
         }
 
     def start(self, s: Any, view: LocalView) -> None:
-        del view
         s.me.liars, s.me.kappa = self.liars, self.kappa
         s.me.attack, s.me.mean = ATTACKS.index(self.attack), self.mean
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        check_means(messages, agent.registers)
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        check_counts("heard", values["heard"][:, agent.registers.num_arms :])
 
     @staticmethod
     def observe(s: Any, pull: Vector) -> None:

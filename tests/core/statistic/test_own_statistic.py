@@ -35,7 +35,7 @@ from coopbandits.core import (
     combine,
 )
 from coopbandits.core.aggregate.consensus import RunningConsensusMachine
-from coopbandits.core.aggregate.extrema import CountingMachine
+from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.aggregate.ledger_sums import LedgerSumsMachine
 from coopbandits.core.aggregate.pull_mixing import PullMixingMachine
 from coopbandits.core.aggregate.staged_mixing import StagedMixingMachine
@@ -219,14 +219,15 @@ def mass(agents: list[CooperativeAgent]) -> Vector:
         machine = agent.machine
         if isinstance(machine, RunningConsensusMachine | PullMixingMachine):
             total += machine.state.mixed
-        elif isinstance(machine, CountingMachine):
+        elif isinstance(machine, StagedMixingMachine):
+            state = machine.state
+            total += state.fresh + state.in_flight + state.accumulated
+        else:
+            assert isinstance(machine, FieldMachine)
+            assert isinstance(machine.spec, RunningSums)
             state = machine.state
             sent = state.offered - state.withheld
             total += state.held[:-1] + (sent - state.heard)[:, :-1].sum(axis=0)
-        else:
-            assert isinstance(machine, StagedMixingMachine)
-            state = machine.state
-            total += state.fresh + state.in_flight + state.accumulated
     return total
 
 

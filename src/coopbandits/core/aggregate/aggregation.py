@@ -143,12 +143,10 @@ class AnyAggregation(Named, ABC):
 
         None where news is read whenever it comes, or where agents have to find that out.
         """
-        del view, registers
         return None
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return how many values its messages have among up to `max_agents` agents."""
-        del max_agents
         return MessageSize(registers.size, registers.size)
 
 
@@ -193,7 +191,6 @@ class Machine(Stateful, ABC):
 
     def pass_time(self, tick: int) -> None:
         """Note the time at which the round ends, where `LocalView.told_time` is set."""
-        del tick
         raise InputError(f"{type(self).__name__} forgets by rounds, and cannot be told the time")
 
     def reopened(self, word: int) -> None:
@@ -201,14 +198,14 @@ class Machine(Stateful, ABC):
 
         `word` is random, and another one every time. No earlier message arrives from now on.
         """
-        del word  # most send totals, of which larger ones are newer
+        # most send totals, of which larger ones are newer
 
     def parted(self, neighbors: Collection[int]) -> None:
         """Note that links have ended: these neighbours received nothing of the next round.
 
         Called between the end of a round and the messages of the next.
         """
-        del neighbors  # most do not remember what they have sent
+        # most do not remember what they have sent
 
     def share(self) -> Share:
         """Return this agent's share of all that was observed.
@@ -223,7 +220,6 @@ class Machine(Stateful, ABC):
 
         `bounded` means that every reward lies in 0 to 1.
         """
-        del bounded
         return None
 
     def moving(self) -> Moving | None:
@@ -232,7 +228,6 @@ class Machine(Stateful, ABC):
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Reject a message of what cannot have happened; its form is checked later."""
-        del message, claims, now
         raise InputError(f"{type(self).__name__} does not check what neighbours claim")
 
     def reweighted(self, state: State) -> State:
@@ -281,7 +276,6 @@ class Machine(Stateful, ABC):
 
     def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
         """Return a message about other arms as one about these: arm k there is `places[k]`."""
-        del message, theirs, places
         raise InputError(f"{type(self).__name__} cannot read of other arms than its own")
 
 

@@ -56,7 +56,6 @@ class CentralAggregation(Named, ABC):
 
     def memory(self, index: Index) -> Aggregation | None:
         """Return what its controller remembers, for compiled engines; None if they cannot."""
-        del index
         return None
 
     @abstractmethod
@@ -167,7 +166,6 @@ class CentralTotals(CentralAggregation):
         check_forgetting(self.discount, self.window)
 
     def memory(self, index: Index) -> Aggregation:
-        del index
         return PooledTotals(self.delay, self.discount, self.window)
 
     def make(self, index: Index, registers: Registers, sigma: float) -> Controller:

@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 
 class RunningConsensusMachine(FieldMachine):
-    """An agent that checks what it is sent."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        check_vectors(messages, self.registers.size)
+    """An agent that checks claims by its weights."""
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Reject averages beyond what one agent can have pulled.
@@ -106,6 +103,9 @@ class RunningConsensus(Averages):
     def start(self, s: Any, view: LocalView) -> None:
         s.me.num_agents, s.me.own_weight = told_agents(view, self.name), view.own_weight
         s.weights[:] = [view.neighbor_weights[j] for j in sorted(view.neighbor_weights)]
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        check_vectors(messages, agent.registers.size)
 
     @staticmethod
     def message(s: Any, out: Vector) -> int:

@@ -21,7 +21,7 @@ later generation than the first are followed by its number.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -163,22 +163,16 @@ def check_count(told: Vector, claims: Claims, now: float) -> None:
     claims.check_within("a generation", number, 0.0, latest)
 
 
-class CountingMachine(FieldMachine):
-    """An agent whose messages are [registers | a value | Σ m | m | generation]."""
+class CountingAggregation(Aggregation):
+    """One whose agents count each other: [registers | a value | Σ m | m | generation] is sent."""
 
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        size = self.registers.size + 1
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        size = agent.registers.size + 1
         check_vectors(messages, size + 1, size + 1 + EXPONENTIALS, size + 2 + EXPONENTIALS)
         check_minima(messages, size, sums=1)
 
-    def check_state(self, values: State) -> None:
+    def check_state(self, agent: FieldMachine, values: State) -> None:
         check_counting(values)
-
-
-class CountingAggregation(Aggregation):
-    """An aggregation with such messages, whose agents count each other."""
-
-    machine: ClassVar[type[FieldMachine]] = CountingMachine
 
     @property
     def needs(self) -> frozenset[str]:
@@ -189,6 +183,5 @@ class CountingAggregation(Aggregation):
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
         """Return the size without and with the minima by which agents are counted."""
-        del max_agents
         usual = registers.size + 2 + (self.decaying(registers).decay != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")

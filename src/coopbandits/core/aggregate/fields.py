@@ -267,11 +267,18 @@ class Aggregation(AnyAggregation):
         """Multiply all registers in a message, which is late."""
         raise NotImplementedError
 
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        """Reject messages that no agent of this aggregation writes, without their stamps."""
+        check_vectors(messages, *range(1, agent.most + 1))
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        """Reject fields of the right form that no agent of this aggregation can hold."""
+        # unless the aggregation knows better, the form is all there is to check
+
     def check_claims(
         self, registers: Registers, message: Vector, claims: Claims, now: float
     ) -> None:
         """Reject a message, without its stamp, of what cannot have happened: for fleets."""
-        del registers, message, claims, now
         raise InputError(f"{type(self).__name__} does not check what neighbours claim")
 
     def message_width(self, sizes: Sizes) -> int:
@@ -434,7 +441,6 @@ class FieldState(Stateful):
 
     def fit(self, values: State) -> None:
         """Make tables as long as those of a state that is about to be restored."""
-        del values
 
     def _held(self, name: str) -> Any:
         """Return an array or a number of the state, or an attribute that is kept with it."""
@@ -531,8 +537,10 @@ class FieldMachine(FieldState, ContextMachine):
         self.is_prepared = False
 
     def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        """Reject messages that no agent of this aggregation writes, without their stamps."""
-        check_vectors(messages, *range(1, self.most + 1))
+        self.spec.check_messages(self, messages)
+
+    def check_state(self, values: State) -> None:
+        self.spec.check_state(self, values)
 
     @property
     def checks_claims(self) -> bool:

@@ -30,8 +30,9 @@ from coopbandits.core.aggregate.fields import (
     whole,
 )
 from coopbandits.core.aggregate.messages import (
-    BITS,
     check_arms,
+    check_counts,
+    check_news,
     flag_values,
     is_set,
     read_items,
@@ -50,49 +51,6 @@ if TYPE_CHECKING:
 
 KEY = 2
 """Values of an item before what it tells of a pull: origin and round."""
-
-
-class FloodedPullsMachine(FieldMachine):
-    """An agent that checks items."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        most, width = self.state.news.shape
-        for j, message in messages.items():
-            if self.state.plain.size > 0:
-                items = read_items(message, width, self.registers.num_arms, j)
-            else:
-                items = read_rows(message, width, j)
-            if len(items) > most:
-                raise InputError(
-                    f"message from {j} tells of {len(items)} pulls; it may tell of up to {most}"
-                )
-            # What comes late, or again, may be too old to count and is still no mistake.
-            check_keys(
-                items[:, :KEY], self.state.me.agents, 0, self.state.me.rounds, f"message from {j}"
-            )
-
-    def check_state(self, values: State) -> None:
-        for name in ("num_pulls", "rounds", "num_news"):
-            require_count(f"state field {name}", values[name], least=0)
-        now, num_news, news = values["rounds"], values["num_news"], values["news"]
-        if num_news > len(news):
-            raise InputError(
-                f"state field num_news is {num_news}; an agent passes on up to {len(news)} items"
-            )
-        oldest = max(0, now - len(values["seen"]) + 1)
-        check_keys(news[:num_news, :KEY], self.state.me.agents, oldest, now, "state field news")
-        if self.state.plain.size > 0:
-            check_arms(news[:num_news, KEY], self.registers.num_arms, "state field news")
-        if ((values["seen"] < 0) | (values["seen"] >= 2**BITS)).any():
-            raise InputError(
-                f"state field seen is {values['seen'].tolist()}; it holds {BITS} bits a value"
-            )
-        waiting = self.registers.share(values["waiting"].sum(axis=0))
-        if waiting.counts.min() < 0.0:
-            raise InputError(
-                f"state field waiting has {waiting.counts.min():g} pulls of an arm; counts are "
-                "never negative"
-            )
 
 
 @dataclass(frozen=True)
@@ -124,7 +82,6 @@ class FloodedPulls(Aggregation):
     grows: ClassVar[bool] = True
     certifies: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"num_agents"})
-    machine: ClassVar[type[FieldMachine]] = FloodedPullsMachine
     derived: ClassVar[tuple[str, ...]] = ("plain", "arms", "agent", "agents")
 
     def __post_init__(self) -> None:
@@ -165,6 +122,32 @@ class FloodedPulls(Aggregation):
     def start(self, s: Any, view: LocalView) -> None:
         s.me.agent, s.me.agents = view.agent_id, told_agents(view, self.name)
         s.me.arms = view.num_arms
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        most, width = agent.state.news.shape
+        for j, message in messages.items():
+            if agent.state.plain.size > 0:
+                items = read_items(message, width, agent.registers.num_arms, j)
+            else:
+                items = read_rows(message, width, j)
+            if len(items) > most:
+                raise InputError(
+                    f"message from {j} tells of {len(items)} pulls; it may tell of up to {most}"
+                )
+            # What comes late, or again, may be too old to count and is still no mistake.
+            check_keys(
+                items[:, :KEY], agent.state.me.agents, 0, agent.state.me.rounds, f"message from {j}"
+            )
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        require_count("state field num_pulls", values["num_pulls"], least=0)
+        check_news(values)
+        now, num_news, news = values["rounds"], values["num_news"], values["news"]
+        oldest = max(0, now - len(values["seen"]) + 1)
+        check_keys(news[:num_news, :KEY], agent.state.me.agents, oldest, now, "state field news")
+        if agent.state.plain.size > 0:
+            check_arms(news[:num_news, KEY], agent.registers.num_arms, "state field news")
+        check_counts("waiting", agent.registers.share(values["waiting"].sum(axis=0)).counts)
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:

@@ -778,7 +778,6 @@ class FloodedTotals(Aggregation):
         self, decay: float, **instead: Callable[..., Any]
     ) -> dict[str, Callable[..., Any]]:
         """Return the functions as they are: entries age as they are read, by their rounds."""
-        del decay
         return super().functions(1.0, **instead)
 
     def begin(self, s: Any, view: LocalView, registers: Registers) -> None:

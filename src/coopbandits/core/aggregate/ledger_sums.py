@@ -538,7 +538,6 @@ class LedgerSums(Aggregation):
         return (FRONT + 1) * (sizes.width + 2) + HEADER + CONTROL + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        del max_agents
         found = self.decaying(registers)
         usual = (FRONT + 1) * (found.size + 2) + HEADER + CONTROL + (found.decay != 1.0)
         return MessageSize(usual, usual + EXPONENTIALS + 1, "while agents are being counted")

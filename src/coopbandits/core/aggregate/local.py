@@ -21,29 +21,13 @@ if TYPE_CHECKING:
     from coopbandits.core.contract import LocalView, State, Vector
 
 
-class LocalSumsMachine(FieldMachine):
-    """An agent that hears nothing."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        if messages:
-            raise InputError(
-                f"messages arrived from {list(messages)}, but this policy does not communicate; "
-                "deliver none"
-            )
-
-    def check_state(self, values: State) -> None:
-        check_ring(values, getattr(self.spec, "window", None))
-
-
 class Silent(Aggregation):
     """Totals of pulls that are never sent, and perhaps a window of them."""
 
     def start(self, s: Any, view: LocalView) -> None:
-        del view
         s.me.kept = 1
 
     def message_width(self, sizes: Sizes) -> int:
-        del sizes
         return 0
 
     @staticmethod
@@ -76,7 +60,6 @@ class LocalSums(Silent):
     name: ClassVar[str] = "local-sums"
     shares: ClassVar[str] = OWN
     shared: ClassVar[str] = "totals"
-    machine: ClassVar[type[FieldMachine]] = LocalSumsMachine
     certifies: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -84,6 +67,16 @@ class LocalSums(Silent):
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
         return {"totals": sizes.width, **window_fields(self.window, sizes.width)}
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        if messages:
+            raise InputError(
+                f"messages arrived from {list(messages)}, but this policy does not communicate; "
+                "deliver none"
+            )
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        check_ring(values, getattr(self, "window", None))
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:

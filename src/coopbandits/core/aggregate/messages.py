@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from coopbandits.core import rows
-from coopbandits.core.checks import require_number
-from coopbandits.core.contract import Vector
+from coopbandits.core.checks import require_count, require_number
+from coopbandits.core.contract import State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.core.statistic import Registers
 
@@ -74,6 +74,27 @@ def write_news(s: Any, out: Vector) -> int:
     for item in range(s.me.num_news):
         rows.copy(out[item * width : (item + 1) * width], s.news[item])
     return int(s.me.num_news * width)
+
+
+def check_news(values: State) -> None:
+    """Check what a state says of items to pass on, and of whom was heard, as bits."""
+    for name in ("rounds", "num_news"):
+        require_count(f"state field {name}", values[name], least=0)
+    news, num_news, seen = values["news"], values["num_news"], values["seen"]
+    if num_news > len(news):
+        raise InputError(
+            f"state field num_news is {num_news}; an agent passes on up to {len(news)} items"
+        )
+    if ((seen < 0) | (seen >= 2**BITS)).any():
+        raise InputError(f"state field seen is {seen.tolist()}; it holds {BITS} bits a value")
+
+
+def check_counts(name: str, counts: Any) -> None:
+    """Check that a state field has no numbers of pulls below 0."""
+    if (counts < 0.0).any():
+        raise InputError(
+            f"state field {name} has {counts.min():g} pulls; counts are never negative"
+        )
 
 
 def read_items(message: Vector, width: int, num_arms: int, sender: int) -> Vector:

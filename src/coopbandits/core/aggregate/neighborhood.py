@@ -38,34 +38,6 @@ own clocks with far more pulls than messages, are never sent."""
 NO_ARM = -1
 
 
-class NeighborhoodSumsMachine(FieldMachine):
-    """An agent that checks what it is told."""
-
-    def check_messages(self, messages: Mapping[int, Vector]) -> None:
-        if self.state.news.size == 0:
-            check_vectors(messages, self.registers.size)
-            return
-        for neighbor, message in messages.items():
-            read_items(message, 2, self.registers.num_arms, neighbor)
-            if message.size > 2 * MOST_PULLS:
-                raise InputError(
-                    f"message from {neighbor} tells of {message.size // 2} pulls; it may tell of "
-                    f"up to {MOST_PULLS}"
-                )
-
-    def check_state(self, values: State) -> None:
-        require_count("state field rounds", values["rounds"], least=0)
-        require_count("state field num_news", values["num_news"], least=0)
-        require_count("state field num_pulls", values["num_pulls"], least=values["num_news"])
-        news = values["news"]
-        if len(news) and values["num_news"] > len(news):
-            raise InputError(
-                f"state field num_news is {values['num_news']}; an agent tells of up to "
-                f"{len(news)} pulls"
-            )
-        check_arms(news[:, 0], self.registers.num_arms, "state field news")
-
-
 @dataclass(frozen=True)
 class NeighborhoodSums(Aggregation):
     r"""Own pulls and those of the neighbours.
@@ -91,7 +63,6 @@ class NeighborhoodSums(Aggregation):
     exploring: bool = False
     fair: bool = False
     name: ClassVar[str] = "neighborhood-sums"
-    machine: ClassVar[type[FieldMachine]] = NeighborhoodSumsMachine
     derived: ClassVar[tuple[str, ...]] = ("senders", "arms", "exploring", "word", "heard_share")
 
     def __post_init__(self) -> None:
@@ -155,6 +126,30 @@ class NeighborhoodSums(Aggregation):
         if registers.layout is None or registers.decay != 1.0:
             return super().message_size(registers, max_agents)
         return MessageSize(2, 2, "with one pull a round")
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        if agent.state.news.size == 0:
+            check_vectors(messages, agent.registers.size)
+            return
+        for neighbor, message in messages.items():
+            read_items(message, 2, agent.registers.num_arms, neighbor)
+            if message.size > 2 * MOST_PULLS:
+                raise InputError(
+                    f"message from {neighbor} tells of {message.size // 2} pulls; it may tell of "
+                    f"up to {MOST_PULLS}"
+                )
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        require_count("state field rounds", values["rounds"], least=0)
+        require_count("state field num_news", values["num_news"], least=0)
+        require_count("state field num_pulls", values["num_pulls"], least=values["num_news"])
+        news = values["news"]
+        if len(news) and values["num_news"] > len(news):
+            raise InputError(
+                f"state field num_news is {values['num_news']}; an agent tells of up to "
+                f"{len(news)} pulls"
+            )
+        check_arms(news[:, 0], agent.registers.num_arms, "state field news")
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:

@@ -31,7 +31,6 @@ from coopbandits.core.aggregate.consensus import Averages
 from coopbandits.core.aggregate.extrema import (
     COUNTING,
     CountingAggregation,
-    CountingMachine,
     check_count,
     counted,
     end_count,
@@ -49,8 +48,8 @@ RECENT = 10.0
 """A neighbour not heard for this many rounds is not counted as one."""
 
 
-class PullMixingMachine(CountingMachine):
-    """An agent that checks what it is sent."""
+class PullMixingMachine(FieldMachine):
+    """An agent that lets what a neighbour claims age before it is checked."""
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Reject averages beyond what one agent can have pulled, and minima that cannot be."""

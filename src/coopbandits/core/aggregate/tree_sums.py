@@ -551,7 +551,6 @@ class TreeSums(Aggregation):
         return sizes.width + 2 + CONTROL + EXPONENTIALS + 1
 
     def message_size(self, registers: Registers, max_agents: int) -> MessageSize:
-        del max_agents
         full = registers.size + 2 + CONTROL + (self.decaying(registers).decay != 1.0)
         usual = CONTROL if self.lazy else full
         return MessageSize(usual, full + EXPONENTIALS + 1, "while agents are being counted")

@@ -77,7 +77,6 @@ class EpsilonGreedy(Index):
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """c."""
-        del view
         return (self.constant,)
 
     @staticmethod
@@ -138,7 +137,6 @@ class Elimination(Index):
 
     def scratch_size(self, num_arms: int) -> int:
         """The level, and the largest lower bound."""
-        del num_arms
         return 2
 
     @staticmethod

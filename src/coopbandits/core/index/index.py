@@ -120,17 +120,14 @@ class Index(Named, ABC):
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """Return the settings as floats, for an agent with this view."""
-        del view
         return ()
 
     def scratch_size(self, num_arms: int) -> int:
         """Return how many floats `prepare` fills."""
-        del num_arms
         return 1
 
     def outlook(self, estimate: Estimate, numbers: Floats) -> tuple[Vector, Vector]:
         """Return what is expected of every arm in its context, and the deviation of that."""
-        del estimate, numbers
         raise InputError(f"index {self.spelling} does not tell what it expects in a context")
 
     def draws(self, estimate: Estimate, numbers: Floats) -> Draws | None:
@@ -138,7 +135,6 @@ class Index(Named, ABC):
 
         Off-policy evaluation integrates it for the exact probability of every arm.
         """
-        del estimate, numbers
         return None
 
     @staticmethod

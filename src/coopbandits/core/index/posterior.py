@@ -314,7 +314,6 @@ class BetaDraw(Index):
 
     @staticmethod
     def values(estimate: Estimate, word: int, numbers: Floats) -> Vector:
-        del numbers
         num_arms = estimate.counts.size
         if num_arms < FEW_BETAS:
             scratch = [0.0] * (2 * num_arms)

@@ -154,7 +154,6 @@ class RobustUCB(Index):
 
     def numbers(self, view: LocalView) -> tuple[float, ...]:
         """c u^{1/p}, and (p − 1)/p."""
-        del view
         p = self.moment
         return self.constant * self.limit ** (1.0 / p), (p - 1.0) / p
 

@@ -33,7 +33,6 @@ class Statistic(Named, ABC):
 
     def with_features(self, num_features: int) -> Statistic:
         """Return the statistic for so many features; the same where it looks at none."""
-        del num_features
         return self
 
     @abstractmethod
@@ -112,7 +111,6 @@ class Registers(ABC):
         weight: float = 1.0,
     ) -> None:
         """Add one pull, in place, with the features of its arm where they count."""
-        del context
         self.add(values, arm, reward, weight)
 
     @abstractmethod
@@ -164,7 +162,6 @@ class Registers(ABC):
         A quick answer for few registers, as Python's own floats; not a number where somebody has to
         look closer, with `version` and `excess`.
         """
-        del values
         return math.nan
 
     @property
@@ -201,7 +198,6 @@ class Registers(ABC):
 
         Nobody signs that, or sends it in another order of arms.
         """
-        del values
         return True
 
     @abstractmethod
@@ -216,7 +212,6 @@ class Registers(ABC):
 
         It is asked of registers that `excess` has nothing to say against.
         """
-        del values, largest
         return ""
 
 
