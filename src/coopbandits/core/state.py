@@ -32,32 +32,47 @@ class Stateful:
         if is_link:
             self.links = (*self.links, name)
 
+    @property
+    def owner(self) -> str:
+        """Whose state it is, for sentences."""
+        return type(self).__name__
+
     def export_state(self) -> State:
         """Return the fields as plain data."""
-        return {name: _plain(getattr(self, name)) for name in self.fields}
+        held = {name: self._held(name) for name in self.fields}
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in held.items()
+        }
 
     def restore_state(self, state: State) -> None:
         """Set the fields from plain data, or change nothing if they do not fit."""
         if set(state) != set(self.fields):
             raise InputError(
-                f"state has fields {sorted(state)}, but {type(self).__name__} keeps "
+                f"state has fields {sorted(state)}, but {self.owner} keeps "
                 f"{sorted(self.fields)}; restore a state exported by the same policy"
             )
         values = {
-            name: read_field(getattr(self, name), state[name], name, any_rows=name in self.tables)
+            name: read_field(self._held(name), state[name], name, any_rows=name in self.tables)
             for name in self.fields
         }
         self.check_state(values)
+        self.fit(values)
         for name, value in values.items():
-            setattr(self, name, value)
+            self._set(name, value)
 
     def check_state(self, values: State) -> None:
         """Reject fields of the right form that no agent of this kind can hold."""
         # unless somebody knows better, the form is all there is to check
 
+    def fit(self, values: State) -> None:
+        """Make tables as long as those of a state that is about to be restored."""
 
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
+    def _held(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def _set(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
 
 
 def read_field(present: Any, value: Any, name: str, *, any_rows: bool = False) -> Any:

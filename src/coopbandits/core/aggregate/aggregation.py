@@ -191,7 +191,7 @@ class Machine(Stateful, ABC):
 
     def pass_time(self, tick: int) -> None:
         """Note the time at which the round ends, where `LocalView.told_time` is set."""
-        raise InputError(f"{type(self).__name__} forgets by rounds, and cannot be told the time")
+        raise InputError(f"{self.owner} forgets by rounds, and cannot be told the time")
 
     def reopened(self, word: int) -> None:
         """Note that the state was read from a disk, and may be older than what was sent.
@@ -213,7 +213,7 @@ class Machine(Stateful, ABC):
         Shares of all agents, after the same number of rounds, add up to the network's rewards and
         pulls: nothing is lost, and nothing counts twice.
         """
-        raise InputError(f"{type(self).__name__} does not report its share of what was observed")
+        raise InputError(f"{self.owner} does not report its share of what was observed")
 
     def scatter(self, bounded: bool) -> Scatter | None:
         """Return how much sites differ; None where an agent does not know others one by one.
@@ -228,7 +228,7 @@ class Machine(Stateful, ABC):
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         """Reject a message of what cannot have happened; its form is checked later."""
-        raise InputError(f"{type(self).__name__} does not check what neighbours claim")
+        raise InputError(f"{self.owner} does not check what neighbours claim")
 
     def reweighted(self, state: State) -> State:
         """Return the state of an agent with other weights, before its first round, for this one."""
@@ -242,7 +242,7 @@ class Machine(Stateful, ABC):
         """
         if not self.links:
             raise InputError(
-                f"{type(self).__name__} cannot continue with other neighbours, {list(own)} "
+                f"{self.owner} cannot continue with other neighbours, {list(own)} "
                 f"instead of {list(neighbors)}; start afresh, all agents together"
             )
         fresh, places = self.export_state(), {j: at for at, j in enumerate(neighbors)}
@@ -259,7 +259,7 @@ class Machine(Stateful, ABC):
         """Return the state of an agent with other arms for this one: arm k there is `places[k]`."""
         if not self.registered:
             raise InputError(
-                f"{type(self).__name__} cannot continue with other arms; give the bandit a "
+                f"{self.owner} cannot continue with other arms; give the bandit a "
                 "policy on flooded-totals, tree-sums or ledger-sums"
             )
         here, found = self.registers, dict(state)
@@ -276,7 +276,7 @@ class Machine(Stateful, ABC):
 
     def translated(self, message: Vector, theirs: Registers, places: Sequence[int]) -> Vector:
         """Return a message about other arms as one about these: arm k there is `places[k]`."""
-        raise InputError(f"{type(self).__name__} cannot read of other arms than its own")
+        raise InputError(f"{self.owner} cannot read of other arms than its own")
 
 
 class ContextMachine(Machine):

@@ -48,7 +48,7 @@ from coopbandits.core.aggregate.messages import all_finite, check_vectors
 from coopbandits.core.contract import Estimate, LocalView, Share, State, Vector
 from coopbandits.core.errors import AggregationFailedError, InputError
 from coopbandits.core.spelling import Named, is_ours, one_line
-from coopbandits.core.state import Stateful, read_field
+from coopbandits.core.state import Stateful
 from coopbandits.core.statistic import Registers, VersionedRegisters
 
 if TYPE_CHECKING:
@@ -417,37 +417,18 @@ class FieldState(Stateful):
     def owner(self) -> str:
         return self.spec.name
 
-    def export_state(self) -> State:
-        return {name: _plain(self._held(name)) for name in self.fields}
-
-    def restore_state(self, state: State) -> None:
-        """Continue from an exported state, or change nothing if it does not fit."""
-        if set(state) != set(self.fields):
-            raise InputError(
-                f"state has fields {sorted(state)}, but {self.owner} keeps "
-                f"{sorted(self.fields)}; restore a state exported by the same policy"
-            )
-        values = {
-            name: read_field(self._held(name), state[name], name, any_rows=name in self.tables)
-            for name in self.fields
-        }
-        self.check_state(values)
-        self.fit(values)
-        for name, value in values.items():
-            if name in self.state._fields:
-                self._held(name)[...] = value
-            else:
-                setattr(self.state.me if hasattr(self.state.me, name) else self, name, value)
-
-    def fit(self, values: State) -> None:
-        """Make tables as long as those of a state that is about to be restored."""
-
     def _held(self, name: str) -> Any:
         """Return an array or a number of the state, or an attribute that is kept with it."""
         if name in self.state._fields:
             return getattr(self.state, name)
         value = getattr(self.state.me if hasattr(self.state.me, name) else self, name)
         return value.item() if isinstance(value, np.generic) else value
+
+    def _set(self, name: str, value: Any) -> None:
+        if name in self.state._fields:
+            self._held(name)[...] = value
+        else:
+            setattr(self.state.me if hasattr(self.state.me, name) else self, name, value)
 
 
 class FieldMachine(FieldState, ContextMachine):
@@ -589,10 +570,6 @@ class FieldMachine(FieldState, ContextMachine):
     def restore_state(self, state: State) -> None:
         super().restore_state(state)
         self.is_prepared = False
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 Aggregation.machine = FieldMachine

@@ -92,9 +92,7 @@ def check_news(values: State) -> None:
 def check_counts(name: str, counts: Any) -> None:
     """Check that a state field has no numbers of pulls below 0."""
     if (counts < 0.0).any():
-        raise InputError(
-            f"state field {name} has {counts.min():g} pulls; counts are never negative"
-        )
+        raise InputError(f"state field {name} has {counts.min():g} pulls; counts are at least 0")
 
 
 def read_items(message: Vector, width: int, num_arms: int, sender: int) -> Vector:

@@ -31,10 +31,8 @@ class IndependentUCB(Policy):
     ----------
     constant : float
         B.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds a pull counts; None for ever.
+    discount, window
+        As in `LocalSums`.
 
     Notes
     -----
@@ -61,10 +59,8 @@ class IndependentTS(Policy):
     family : {"auto", "gaussian", "bernoulli"}
         The rewards' family; "bernoulli" accepts any rewards in [0, 1]. "auto" is "bernoulli" where
         rewards are known to lie in [0, 1], else "gaussian".
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds a pull counts; None for ever.
+    discount, window
+        As in `LocalSums`.
 
     Notes
     -----
@@ -93,10 +89,8 @@ class CentralUCB(CentralPolicy):
     ----------
     constant : float
         B.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds a pull counts; None for ever.
+    discount, window
+        As in `CentralTotals`.
 
     Notes
     -----
@@ -125,10 +119,8 @@ class CentralBatchedUCB(CentralPolicy):
     ----------
     constant : float
         B.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds a pull counts; None for ever.
+    discount, window
+        As in `CentralTotals`.
 
     Notes
     -----
@@ -159,10 +151,8 @@ class DelayedCentralUCB(CentralPolicy):
         By how many rounds rewards are late.
     constant : float
         B.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds a pull counts; None for ever.
+    discount, window
+        As in `CentralTotals`.
 
     Notes
     -----
@@ -193,10 +183,8 @@ class CentralTS(CentralPolicy):
     ----------
     family : {"auto", "gaussian", "bernoulli"}
         The rewards' family: prior N(0, 1) with known σ, or Beta(1, 1); "auto" as in `DecTS`.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds a pull counts; None for ever.
+    discount, window
+        As in `CentralTotals`.
 
     Notes
     -----

@@ -6,38 +6,90 @@ tail of the regret.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from coopbandits.core.aggregate import FloodedTotals, LedgerSums, PullMixing, TreeSums
+from coopbandits.core.aggregate import (
+    AnyAggregation,
+    FloodedTotals,
+    LedgerSums,
+    PullMixing,
+    TreeSums,
+)
 from coopbandits.core.aggregate.pooling import Spread
-from coopbandits.core.index import UCB, BetaDraw, CentredDraw, Index, require_family
+from coopbandits.core.index import UCB, BetaDraw, CentredDraw, require_family
 from coopbandits.core.policy import Parts, Policy
 from coopbandits.core.spelling import AUTO
 
 
 @dataclass(frozen=True)
 class Drawing(Policy):
-    """Settings of posterior draws on totals that forget; see `GossipTS`."""
+    """Posterior draws on totals that forget; for the settings see `GossipTS`."""
 
     family: str = AUTO
     sigma: str = "known"
     discount: float = 1.0
 
     @property
-    def draw(self) -> Index:
-        """The posterior draw for a family of rewards; σ makes no difference to a beta."""
+    @abstractmethod
+    def totals(self) -> AnyAggregation: ...
+
+    @property
+    def parts(self) -> Parts:
         require_family(self.family)
-        normal = CentredDraw(self.sigma)
-        return BetaDraw() if self.family == "bernoulli" else normal
+        normal = CentredDraw(self.sigma)  # made for any family: it checks `sigma`
+        return Parts(self.totals, BetaDraw() if self.family == "bernoulli" else normal)
 
 
 @dataclass(frozen=True)
 class Bounding(Policy):
-    """Settings of UCB on totals that forget."""
+    """UCB on totals that forget."""
 
     constant: float = 2.0
     discount: float = 1.0
+
+    @property
+    @abstractmethod
+    def totals(self) -> AnyAggregation: ...
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(self.totals, UCB(self.constant))
+
+
+@dataclass(frozen=True)
+class OnTree(Policy):
+    """Totals of a tree, for one of the above."""
+
+    discount: float = 1.0
+    window: int | None = None
+    lazy: float = 0.0
+    spread: Spread = None
+
+    @property
+    def totals(self) -> AnyAggregation:
+        return TreeSums(self.discount, self.window, self.lazy, self.spread)
+
+
+@dataclass(frozen=True)
+class Flooded(OnTree):
+    """Totals of a flood, which have the same settings."""
+
+    @property
+    def totals(self) -> AnyAggregation:
+        return FloodedTotals(self.discount, self.window, self.lazy, self.spread)
+
+
+@dataclass(frozen=True)
+class OnLedger(Policy):
+    """Totals of a ledger."""
+
+    discount: float = 1.0
+
+    @property
+    def totals(self) -> AnyAggregation:
+        return LedgerSums(self.discount)
 
 
 @dataclass(frozen=True)
@@ -70,12 +122,12 @@ class GossipTS(Drawing):
     name: ClassVar[str] = "gossip-ts"
 
     @property
-    def parts(self) -> Parts:
-        return Parts(PullMixing(self.discount), self.draw)
+    def totals(self) -> AnyAggregation:
+        return PullMixing(self.discount)
 
 
 @dataclass(frozen=True)
-class TreeTS(Drawing):
+class TreeTS(OnTree, Drawing):
     """TreeTS: exact sums on a tree that the agents make themselves × a posterior draw.
 
     Draws every arm's mean from its posterior, in which pulls still on their way are anticipated,
@@ -85,13 +137,7 @@ class TreeTS(Drawing):
     ----------
     family, sigma : str
         As in `GossipTS`.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds of totals are read; None for all.
-    lazy : float
-        As in `TreeSums`.
-    spread : float, "estimate" or None
+    discount, window, lazy, spread
         As in `TreeSums`.
 
     Notes
@@ -102,19 +148,11 @@ class TreeTS(Drawing):
     *Differs from the paper*: none has it.
     """
 
-    window: int | None = None
-    lazy: float = 0.0
-    spread: Spread = None
     name: ClassVar[str] = "tree-ts"
-
-    @property
-    def parts(self) -> Parts:
-        totals = TreeSums(self.discount, self.window, self.lazy, self.spread)
-        return Parts(totals, self.draw)
 
 
 @dataclass(frozen=True)
-class FloodTS(Drawing):
+class FloodTS(Flooded, Drawing):
     """FloodTS: flooding of all agents' totals × a posterior draw.
 
     Draws every arm's mean from its posterior, in which pulls still on their way are anticipated,
@@ -124,13 +162,7 @@ class FloodTS(Drawing):
     ----------
     family, sigma : str
         As in `GossipTS`.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds of totals are read; None for all.
-    lazy : float
-        As in `FloodedTotals`.
-    spread : float, "estimate" or None
+    discount, window, lazy, spread
         As in `FloodedTotals`.
 
     Notes
@@ -141,19 +173,11 @@ class FloodTS(Drawing):
     *Differs from the paper*: none has it.
     """
 
-    window: int | None = None
-    lazy: float = 0.0
-    spread: Spread = None
     name: ClassVar[str] = "flood-ts"
-
-    @property
-    def parts(self) -> Parts:
-        totals = FloodedTotals(self.discount, self.window, self.lazy, self.spread)
-        return Parts(totals, self.draw)
 
 
 @dataclass(frozen=True)
-class TreeUCB(Bounding):
+class TreeUCB(OnTree, Bounding):
     r"""TreeUCB: exact sums on a tree that the agents make themselves × UCB, to bound the tail.
 
     Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
@@ -163,13 +187,7 @@ class TreeUCB(Bounding):
     ----------
     constant : float
         B.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds of totals are read; None for all.
-    lazy : float
-        As in `TreeSums`.
-    spread : float, "estimate" or None
+    discount, window, lazy, spread
         As in `TreeSums`.
 
     Notes
@@ -179,19 +197,11 @@ class TreeUCB(Bounding):
     *Differs from the paper*: none has it.
     """
 
-    window: int | None = None
-    lazy: float = 0.0
-    spread: Spread = None
     name: ClassVar[str] = "tree-ucb"
-
-    @property
-    def parts(self) -> Parts:
-        totals = TreeSums(self.discount, self.window, self.lazy, self.spread)
-        return Parts(totals, UCB(self.constant))
 
 
 @dataclass(frozen=True)
-class FloodUCB(Bounding):
+class FloodUCB(Flooded, Bounding):
     r"""FloodUCB: flooding of all agents' totals × UCB, to bound the tail.
 
     Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
@@ -201,13 +211,7 @@ class FloodUCB(Bounding):
     ----------
     constant : float
         B.
-    discount : float
-        γ, what a pull counts in every round compared with the one before; 1 for ever the same.
-    window : int or None
-        How many rounds of totals are read; None for all.
-    lazy : float
-        As in `FloodedTotals`.
-    spread : float, "estimate" or None
+    discount, window, lazy, spread
         As in `FloodedTotals`.
 
     Notes
@@ -217,19 +221,11 @@ class FloodUCB(Bounding):
     *Differs from the paper*: none has it.
     """
 
-    window: int | None = None
-    lazy: float = 0.0
-    spread: Spread = None
     name: ClassVar[str] = "flood-ucb"
-
-    @property
-    def parts(self) -> Parts:
-        totals = FloodedTotals(self.discount, self.window, self.lazy, self.spread)
-        return Parts(totals, UCB(self.constant))
 
 
 @dataclass(frozen=True)
-class LedgerTS(Drawing):
+class LedgerTS(OnLedger, Drawing):
     """LedgerTS: pulls handed on to a root, and its ledger told to all × a posterior draw.
 
     Draws every arm's mean from its posterior, in which pulls still on their way are anticipated,
@@ -252,13 +248,9 @@ class LedgerTS(Drawing):
 
     name: ClassVar[str] = "ledger-ts"
 
-    @property
-    def parts(self) -> Parts:
-        return Parts(LedgerSums(self.discount), self.draw)
-
 
 @dataclass(frozen=True)
-class LedgerUCB(Bounding):
+class LedgerUCB(OnLedger, Bounding):
     r"""LedgerUCB: pulls handed on to a root, and its ledger told to all × UCB, to bound the tail.
 
     Plays the arm with the largest :math:`\hat\mu_k + \sqrt{B σ^2 \ln s / n_k}`, s the number of
@@ -279,7 +271,3 @@ class LedgerUCB(Bounding):
     """
 
     name: ClassVar[str] = "ledger-ucb"
-
-    @property
-    def parts(self) -> Parts:
-        return Parts(LedgerSums(self.discount), UCB(self.constant))

@@ -21,7 +21,7 @@ from coopbandits.sim.cpu.leaves import (
     word_at,
 )
 from coopbandits.sim.cpu.runs import Runs, ageing, end_span, most_rounds
-from coopbandits.sim.cpu.world import book, charge, keep_worst, span
+from coopbandits.sim.cpu.world import book, charge, enter, keep_worst, span
 from coopbandits.sim.record import Record, Task, Tick
 
 SPAN_PULLS = 2_000_000
@@ -38,21 +38,12 @@ def play_central(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     most = min(max(1, SPAN_PULLS // task.network.num_agents), most_rounds(state.discount))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        play_rounds(
-            state.world, span(task, done, rounds), state.tally, state.fresh, totals, history,
-            state.memory, rule, numbers, ageing(state.discount, done, rounds),
-        )  # fmt: skip
+        given = span(task, done, rounds), rule, numbers, ageing(state.discount, done, rounds)
+        own = (state.world, state.tally, state.fresh, totals, history, state.memory)
+        launch(_play_run, len(runs), given, own)
         end_span(state.discount, rounds, totals, history)
         state.played(rounds)
     return state.finish()
-
-
-def play_rounds(
-    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, history: Any, memory: Any,
-    rule: Any, numbers: Any, ageing: Any,
-) -> None:  # fmt: skip
-    own = (world, tally, fresh, totals, history, memory)
-    launch(_play_run, totals.shape[0], (span, rule, numbers, ageing), own)
 
 
 @for_threads(allocates=True)
@@ -99,7 +90,8 @@ def _play_run(
                 weight,
             )  # fmt: skip
         if span.stops[slot - span.slot] == r + 1:
-            _note_worst(tally, world.block, slot)
+            for agent in range(num_agents):
+                keep_worst(tally, agent // world.block, slot, agent)
         if kept > 0:
             for w in range(totals.shape[1]):
                 history[row, w] = totals[0, w]
@@ -118,18 +110,9 @@ def _pull(
     totals[0, num_arms + arm] += weight
     if squares > 0:
         totals[0, square_place(num_arms, squares, arm)] += weight * u * u
-    book(
-        tally.counts[block], tally.rewards[block], tally.arms, fresh, agent, num_arms, slot, arm,
-        done, done + 1, u,
-    )  # fmt: skip
-    charge(world.prices, num_arms, row, 1, tally.regrets, agent, tally.costs[block], slot)
-
-
-@inner
-def _note_worst(tally: Any, block: int, slot: int) -> None:
-    """Enter all regrets at the end of a recorded round."""
-    for agent in range(tally.regrets.size):
-        keep_worst(tally.worst[agent // block], slot, tally.regrets[agent])
+    book(fresh, num_arms, agent, arm, 1, u)
+    enter(tally, block, slot, agent, arm, done, done + 1, u)
+    charge(world, tally, block, slot, agent, row, 1)
 
 
 @inner

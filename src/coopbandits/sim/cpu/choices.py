@@ -34,7 +34,7 @@ from coopbandits.core.contract import Vector
 from coopbandits.core.index import Index
 from coopbandits.core.recommend import leader
 from coopbandits.core.spelling import is_ours
-from coopbandits.sim.cpu import choice_forms, leaves, noise
+from coopbandits.sim.cpu import choice_forms, leaves, noise, row_loops
 from coopbandits.sim.cpu.choice_forms import best_of
 from coopbandits.sim.cpu.compiling import alone, calling, inner, no_collections
 from coopbandits.sim.digest import digest, names_in
@@ -178,7 +178,7 @@ _LEAVES: dict[Any, Any] = {
     draws.normal_quantile: leaves.normal_quantile,
     draws.word_of: leaves.word_of,
     sources.laplace_of: noise.laplace_of,
-    **leaves.ROWS,
+    **row_loops.ROWS,
     **leaves.VIEWS,
 }
 """Compiled forms of functions that work on Python's own whole numbers, and of what they call."""

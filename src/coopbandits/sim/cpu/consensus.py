@@ -103,31 +103,18 @@ def play_consensus(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     in_parts = parts_of_a_run(state.world)
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        play_rounds(
-            state.world, span(task, done, rounds), state.tally, fresh, mixed, spare, lasts,
-            state.memory, indptr, indices, matrix.data, rule, numbers, in_parts,
-        )  # fmt: skip
-        if rounds % 2:
+        # Every thread plays whole runs, or some agents of each round.
+        at_once = rounds if in_parts == 1 else 1
+        given = in_parts, span(task, done, rounds), indptr, indices, matrix.data, rule, numbers
+        own = state.world, state.tally, fresh, mixed, spare, lasts, state.memory
+        launch_rounds(_play, len(runs) * in_parts, rounds, at_once, given, own, in_parts)
+        if rounds % 2:  # the totals are in the other array
             mixed, spare = spare, mixed
         state.played(rounds)
     links = 2 * task.network.num_edges
     state.record.values[:] = links * state.shape[2] * task.rounds
     state.record.messages[:] = links * task.horizon
     return state.finish()
-
-
-def play_rounds(
-    world: Any, span: Any, tally: Any, fresh: Any, mixed: Any, spare: Any, lasts: Any, memory: Any,
-    indptr: Any, indices: Any, weights: Any, rule: Any, numbers: Any, parts: int,
-) -> None:  # fmt: skip
-    """Play a span of rounds, every thread some runs (`parts` = 1), or of each round some agents.
-
-    After an odd number of rounds `spare` holds the totals.
-    """
-    at_once = span.rounds if parts == 1 else 1
-    given = (parts, span, indptr, indices, weights, rule, numbers)
-    own = (world, tally, fresh, mixed, spare, lasts, memory)
-    launch_rounds(_play, mixed.shape[0] * parts, span.rounds, at_once, given, own, parts)
 
 
 @for_threads(allocates=True)

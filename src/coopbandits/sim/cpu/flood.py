@@ -31,12 +31,11 @@ from coopbandits.sim.cpu.leaves import (
     segment_of,
     set_row,
     square_place,
-    table_of,
     variate,
     word_at,
 )
 from coopbandits.sim.cpu.runs import FaultReader, Runs, end_span, link_table, most_rounds
-from coopbandits.sim.cpu.world import book, charge, keep_worst, span
+from coopbandits.sim.cpu.world import book, charge, enter, keep_worst, span
 from coopbandits.sim.record import Record, Task, Tick, join
 
 MOST_BYTES = 2_000_000_000
@@ -100,12 +99,15 @@ class Aged(NamedTuple):
         What a unit counts in each round of the span.
     passed : (rounds,)
         What all rounds before each round of the span count.
+    decays : bool
+        Whether pulls are discounted, so that messages tell how many there were beside.
     """
 
     weights: Vector
     behind: Vector
     factors: Vector
     passed: Vector
+    decays: bool
 
 
 def aged(discount: float, first: int, rounds: int) -> Aged:
@@ -115,7 +117,8 @@ def aged(discount: float, first: int, rounds: int) -> Aged:
     behind = decayed_rounds(discount, ended)
     behind[1:] *= weights
     passed = discount * decayed_rounds(discount, ended[first:-1])
-    return Aged(weights, behind, discount ** (ended[first:-1] - first), passed)
+    factors = discount ** (ended[first:-1] - first)
+    return Aged(weights, behind, factors, passed, discount != 1.0)
 
 
 def play_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
@@ -155,11 +158,16 @@ def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     most = min(reader.most, most, most_rounds(state.discount))
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        play_rounds(
-            state.world, span(task, done, rounds), state.tally, state.fresh, log, fleet, counts,
-            reader.read(rounds), links, rule, numbers, state.memory, in_parts,
-            aged(state.discount, done, rounds), state.discount != 1.0,
+        # A round has two steps: pull, then exchange messages. Every thread plays whole runs, or
+        # some agents of every run in each step.
+        at_once = 2 * rounds if in_parts == 1 else 1
+        ageing = aged(state.discount, done, rounds)
+        given = in_parts, span(task, done, rounds), links, rule, numbers, ageing
+        own = (
+            state.world, state.tally, state.fresh, log, fleet, counts, reader.read(rounds),
+            state.memory,
         )  # fmt: skip
+        launch_rounds(_play, len(runs) * in_parts, 2 * rounds, at_once, given, own, in_parts)
         end_span(state.discount, rounds, fleet.totals, fleet.known[..., ROUNDS])
         state.played(rounds)
     return state.finish(counts.sum(axis=1))
@@ -180,90 +188,55 @@ def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
     return Fleet(entries, link_memory, np.zeros((runs, agents, width)), known)
 
 
-def play_rounds(
-    world: Any, span: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
-    links: Any, rule: Any, numbers: Any, memory: Any, parts: int, aged: Any, versions: bool,
-) -> None:  # fmt: skip
-    """Play a span of rounds, each in two steps: pull, then exchange messages.
-
-    Every thread plays whole runs (`parts` = 1), or some agents of every run in each step. `counts`
-    (run, block, recorded round, 4) is described in `Runs.finish`.
-    """
-    steps = 2 * span.rounds
-    at_once = steps if parts == 1 else 1
-    given = (
-        parts, world, span, tally, fresh, log, fleet, counts, faults,
-        links, rule, numbers, memory, aged, versions,
-    )  # fmt: skip
-    launch_rounds(_play, world.reward_keys.shape[0] * parts, steps, at_once, given)
-
-
 @for_threads(allocates=True)
 def _play(
-    task: int, first: int, stop: int, parts: int, world: Any, span: Any, tally: Any, all_fresh: Any,
-    log: Any, fleet: Any, all_counts: Any, faults: Any, links: Any, rule: Any, numbers: Any,
-    all_memory: Any, aged: Any, versions: bool,
+    task: int, first: int, stop: int, parts: int, span: Any, links: Any, rule: Any, numbers: Any,
+    aged: Any, world: Any, tally: Any, fresh: Any, log: Any, fleet: Any, counts: Any, faults: Any,
+    memory: Any,
 ) -> None:  # fmt: skip
-    run, start, end = share_of(task, parts, world)
-    fresh, counts, memory = all_fresh[run], all_counts[run], all_memory[run]
-    table, scratch = table_of(world.tables, run), np.empty(rule.scratch)
-    num_agents = world.reward_keys.shape[1]
+    """Let some agents of one run pull and receive messages; see `Runs.finish` for `counts`."""
+    _, start, end = share_of(task, parts, world)
+    scratch, num_agents = np.empty(rule.scratch), world.places.size
     contexts, lasts = np.ones((num_agents, CONTEXT)), np.zeros(num_agents, np.int64)
-    acts, renewed, fate = faults.acts[run], faults.fresh[run], faults.fate[run]
-    arms, rewards, before = log.arms[run], log.rewards[run], log.before[run]
-    entries, heard = fleet.entries[run], fleet.links[run]
-    totals, known = fleet.totals[run], fleet.known[run]
-    weights, behind = aged.weights, aged.behind
     for step in range(first, stop):
         r = step // 2
         done = span.first + r
         slot = span.slot + count_up_to(span.stops, r)
-        now, after = done % 2, (done + 1) % 2
         if step % 2 == 0:
-            if renewed.shape[0] > 0:
-                _renew(
-                    renewed[r], links.indptr, entries[now], heard[now], totals, known, start, end
-                )
-            _look(
-                totals, known, contexts, rule.num_arms, aged.factors[r], aged.passed[r], start, end
-            )
+            if faults.fresh.shape[0] > 0:
+                _renew(faults.fresh[r], links, fleet, done, start, end)
+            totals, factor, passed = fleet.totals, aged.factors[r], aged.passed[r]
+            _look(totals, fleet.known, contexts, rule.num_arms, factor, passed, start, end)
             choose(
-                rule.address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys[run],
+                rule.address, totals, totals.shape[1], contexts, CONTEXT, world.decision_keys,
                 done, numbers, rule.numbers_stride, memory, scratch, lasts, start, end,
                 rule.num_arms, rule.squares,
             )  # fmt: skip
-            _pull(
-                world.form_kind, table, world.is_normal, world.cubics, world.reward_keys[run],
-                tally.counts[run], tally.rewards[run], tally.arms[run], fresh, arms, rewards,
-                before, entries[now], totals, known, lasts, acts[r : r + 1], rule.squares,
-                world.block, slot, done, start, end,
-                table_of(world.prices, run), world.places,
-                segment_of(world.starts, world.period, done) * world.num_arms, world.num_arms,
-                tally.costs[run], tally.regrets[run], tally.worst[run],
-                span.stops[slot - span.slot] == r + 1, weights, behind,
-            )  # fmt: skip
+            for agent in range(start, end):
+                if faults.acts.shape[0] == 0 or faults.acts[r, agent] > 0:
+                    _pull(
+                        world, tally, fresh, log, fleet, aged, rule, agent, lasts[agent], slot, done
+                    )
+            if span.stops[slot - span.slot] == r + 1:
+                for agent in range(start, end):
+                    keep_worst(tally, agent // world.block, slot, agent)
         else:
-            _exchange(
-                links.indptr, links.senders, links.reverse, fate[r : r + 1], arms, rewards, before,
-                entries[now], entries[after], heard[now], heard[after], totals, known,
-                rule.num_arms, rule.squares, counts[start // world.block, slot], done, start, end,
-                weights, behind, versions,
-            )  # fmt: skip
+            counted = counts[start // world.block, slot]
+            fate = faults.fate[r : r + 1]
+            _exchange(links, fate, log, fleet, aged, rule, counted, done, start, end)
 
 
 @inner
-def _renew(
-    renewed: Any, indptr: Any, entries: Any, memory: Any, totals: Any, known: Any, start: int,
-    end: int,
-) -> None:  # fmt: skip
+def _renew(renewed: Any, links: Any, fleet: Any, done: int, start: int, end: int) -> None:
     """Reset some agents, which then know only of themselves."""
+    entries, memory, known = fleet.entries[done % 2], fleet.links[done % 2], fleet.known
     for agent in range(start, end):
         if renewed[agent] > 0:
             for origin in range(entries.shape[1]):
                 entries[LAST, agent, origin], entries[VERSION, agent, origin] = -1, 0
-            for link in range(indptr[agent], indptr[agent + 1]):
+            for link in range(links.indptr[agent], links.indptr[agent + 1]):
                 memory[HEARD, link] = memory[ARRIVED, link] = 0
-            set_row(totals, agent, 0.0)
+            set_row(fleet.totals, agent, 0.0)
             known[agent, KNOWN_AGENTS], known[agent, ROUNDS] = 1.0, 0.0
 
 
@@ -284,61 +257,51 @@ def _look(
 
 @inner
 def _pull(
-    kind: int, table: Any, is_normal: bool, cubics: Any, rewards_from: Any, counts: Any, paid: Any,
-    kept_arms: Any, fresh: Any, arms: Any, rewards: Any, before: Any, entries: Any, totals: Any,
-    known: Any, lasts: Any, acts: Any, squares: int, block: int, slot: int, done: int, start: int,
-    end: int, prices: Any, places: Any, shift: int, num_arms: int, costs: Any, regrets: Any,
-    worst: Any, is_recorded: bool, weights: Any, behind: Any,
+    world: Any, tally: Any, fresh: Any, log: Any, fleet: Any, aged: Any, rule: Any, agent: int,
+    arm: int, slot: int, done: int,
 ) -> None:  # fmt: skip
-    for agent in range(start, end):
-        if acts.shape[0] > 0 and acts[0, agent] == 0:
-            continue
-        arm = lasts[agent]
-        z = variate(is_normal, word_at(rewards_from[agent], done), cubics)
-        row = places[agent] + shift + arm
-        u = reward_from_variate(kind, table, row, z)
-        _add(totals, agent, num_arms, squares, arm, u, weights[done])
-        last = entries[LAST, agent, agent]
-        arms[done, agent], rewards[done, agent], before[done, agent] = arm, u, last
-        known[agent, ROUNDS] += behind[done + 1] - behind[last + 1]
-        entries[LAST, agent, agent] = done
-        entries[VERSION, agent, agent] += 1
-        entries[CHANGED, agent, agent], entries[SOURCE, agent, agent] = done + 2, -1
-        at = agent // block
-        book(counts[at], paid[at], kept_arms, fresh, agent, num_arms, slot, arm, done, done + 1, u)
-        charge(prices, num_arms, row, 1, regrets, agent, costs[at], slot)
-    if is_recorded:
-        for agent in range(start, end):
-            keep_worst(worst[agent // block], slot, regrets[agent])
+    num_arms, entries, block = rule.num_arms, fleet.entries[done % 2], agent // world.block
+    z = variate(world.is_normal, word_at(world.reward_keys[agent], done), world.cubics)
+    shift = segment_of(world.starts, world.period, done) * num_arms
+    row = world.places[agent] + shift + arm
+    u = reward_from_variate(world.form_kind, world.tables, row, z)
+    _add(fleet.totals, agent, rule, arm, u, aged.weights[done])
+    last = entries[LAST, agent, agent]
+    log.arms[done, agent], log.rewards[done, agent], log.before[done, agent] = arm, u, last
+    fleet.known[agent, ROUNDS] += aged.behind[done + 1] - aged.behind[last + 1]
+    entries[LAST, agent, agent] = done
+    entries[VERSION, agent, agent] += 1
+    entries[CHANGED, agent, agent], entries[SOURCE, agent, agent] = done + 2, -1
+    book(fresh, num_arms, agent, arm, 1, u)
+    enter(tally, block, slot, agent, arm, done, done + 1, u)
+    charge(world, tally, block, slot, agent, row, 1)
 
 
 @inner
 def _exchange(
-    indptr: Any, senders: Any, reverse: Any, fate: Any, arms: Any, rewards: Any, before: Any,
-    now: Any, after: Any, told: Any, tell: Any, totals: Any, known: Any, num_arms: int,
-    squares: int, counts: Any, done: int, start: int, end: int, weights: Any, behind: Any,
-    versions: bool,
+    links: Any, fate: Any, log: Any, fleet: Any, aged: Any, rule: Any, counts: Any, done: int,
+    start: int, end: int,
 ) -> None:  # fmt: skip
     """Let some agents receive a round's messages, which hold what was known before the round."""
-    size, width = now.shape[1], HEADER + totals.shape[1] + int(versions)
+    now, after = fleet.entries[done % 2], fleet.entries[(done + 1) % 2]
+    told, tell = fleet.links[done % 2], fleet.links[(done + 1) % 2]
+    size, width = now.shape[1], HEADER + fleet.totals.shape[1] + int(aged.decays)
     for agent in range(start, end):
         for what in range(4):
             for origin in range(size):
                 after[what, agent, origin] = now[what, agent, origin]
-        for link in range(indptr[agent], indptr[agent + 1]):
+        for link in range(links.indptr[agent], links.indptr[agent + 1]):
             tell[HEARD, link], tell[ARRIVED, link] = told[HEARD, link], told[ARRIVED, link]
             fated = fate[0, link] if fate.shape[0] > 0 else 0
             if fated != DOWN:
-                sender, arrived = senders[link], told[ARRIVED, reverse[link]]
+                sender, reverse = links.senders[link], links.reverse[link]
+                arrived = told[ARRIVED, reverse]
                 counts[0] += HEADER + width * _count_sent(now, sender, agent, arrived)
                 counts[1] += 1
                 counts[2 if fated == 0 else 3] += 1
                 if fated == 0:
-                    tell[HEARD, link], tell[ARRIVED, link] = done + 1, told[HEARD, reverse[link]]
-                    _take(
-                        arms, rewards, before, now, after, totals, known, num_arms, squares,
-                        sender, agent, arrived, done, weights, behind,
-                    )  # fmt: skip
+                    tell[HEARD, link], tell[ARRIVED, link] = done + 1, told[HEARD, reverse]
+                    _take(log, fleet, aged, rule, sender, agent, arrived, done)
 
 
 @inner
@@ -359,14 +322,14 @@ def _is_sent(entries: Any, sender: int, origin: int, agent: int, arrived: int) -
 
 @inner
 def _take(
-    arms: Any, rewards: Any, before: Any, now: Any, after: Any, totals: Any, known: Any,
-    num_arms: int, squares: int, sender: int, agent: int, arrived: int, done: int, weights: Any,
-    behind: Any,
-) -> None:  # fmt: skip
+    log: Any, fleet: Any, aged: Any, rule: Any, sender: int, agent: int, arrived: int, done: int
+) -> None:
     """Take every entry of a message that is newer, or equal to one that came in this round.
 
     Among entries of the same version the agent's old one wins, then the one that came last.
     """
+    now, after, known = fleet.entries[done % 2], fleet.entries[(done + 1) % 2], fleet.known
+    weights, behind = aged.weights, aged.behind
     for origin in range(now.shape[1]):
         version, own = now[VERSION, sender, origin], after[VERSION, agent, origin]
         is_newer = version > own or (version == own and own != now[VERSION, agent, origin])
@@ -379,20 +342,19 @@ def _take(
             while last != old:  # back to the common ancestor: in a tree the deeper one steps first
                 forth, back = version >= own, own >= version
                 if forth:
-                    arm, reward = arms[last, origin], rewards[last, origin]
-                    _add(totals, agent, num_arms, squares, arm, reward, weights[last])
-                    last, version = before[last, origin], version - 1
+                    arm, reward = log.arms[last, origin], log.rewards[last, origin]
+                    _add(fleet.totals, agent, rule, arm, reward, weights[last])
+                    last, version = log.before[last, origin], version - 1
                 if back:
-                    arm, reward = arms[old, origin], rewards[old, origin]
-                    _add(totals, agent, num_arms, squares, arm, reward, -weights[old])
-                    old, own = before[old, origin], own - 1
+                    arm, reward = log.arms[old, origin], log.rewards[old, origin]
+                    _add(fleet.totals, agent, rule, arm, reward, -weights[old])
+                    old, own = log.before[old, origin], own - 1
 
 
 @inner(forceinline=True)
-def _add(
-    totals: Any, agent: int, num_arms: int, squares: int, arm: int, reward: float, times: float
-) -> None:
+def _add(totals: Any, agent: int, rule: Any, arm: int, reward: float, times: float) -> None:
     totals[agent, arm] += times * reward
-    totals[agent, num_arms + arm] += times
-    if squares > 0:
-        totals[agent, square_place(num_arms, squares, arm)] += times * reward * reward
+    totals[agent, rule.num_arms + arm] += times
+    if rule.squares > 0:
+        square = square_place(rule.num_arms, rule.squares, arm)
+        totals[agent, square] += times * reward * reward

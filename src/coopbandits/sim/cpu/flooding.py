@@ -161,16 +161,18 @@ def play_together(parts: Parts, task: Task, runs: range, tick: Tick, balls: Ball
     rule, numbers = state.rule()
     totals = np.zeros(state.shape)
     ring = (len(runs), balls.starts.shape[1], task.network.num_agents)
+    # Row t mod (depth + 1) of the ring holds the pulls of round t.
     arms, rewards = np.zeros(ring, dtype=np.int32), np.zeros(ring)
     last = np.zeros(state.shape[:2], dtype=np.int64)
     in_parts = parts_of_a_run(state.world)
     most = max(1, SPAN_PULLS // balls.members.size)
     while (done := state.done) < task.horizon:
         rounds = min(most, task.horizon - done)
-        play_rounds(
-            state.world, span(task, done, rounds), state.tally, state.fresh, totals, arms, rewards,
-            last, state.memory, balls.starts, balls.members, rule, numbers, in_parts,
-        )  # fmt: skip
+        # Every thread plays whole runs, or some agents of each round.
+        at_once = rounds if in_parts == 1 else 1
+        given = in_parts, span(task, done, rounds), *balls, rule, numbers
+        own = state.world, state.tally, state.fresh, totals, arms, rewards, last, state.memory
+        launch_rounds(_play, len(runs) * in_parts, rounds, at_once, given, own, in_parts)
         state.played(rounds)
     return state.finish()
 
@@ -190,31 +192,6 @@ def items_sent(
     since = np.maximum(0, rounds[:, None] - np.arange(per_distance.size))
     sent: NDArray[np.int64] = since @ per_distance
     return sent
-
-
-def play_rounds(
-    world: Any, span: Any, tally: Any, fresh: Any, totals: Any, arms: Any, rewards: Any, last: Any,
-    memory: Any, starts: Any, members: Any, rule: Any, numbers: Any, parts: int,
-) -> None:  # fmt: skip
-    """Play a span of rounds; threads take whole runs, or some agents of each round.
-
-    Parameters
-    ----------
-    totals : (run, agent, size)
-        Registers of all pulls that an agent made or learned of.
-    arms, rewards : (run, depth + 1, agent)
-        The ring buffer: row t mod (depth + 1) holds the pulls of round t.
-    last : (run, agent)
-        The arm played last.
-    starts, members : arrays
-        The balls.
-    parts : int
-        How many parts the agents of a run are split into.
-    """
-    at_once = span.rounds if parts == 1 else 1
-    given = (parts, span, starts, members, rule, numbers)
-    own = (world, tally, fresh, totals, arms, rewards, last, memory)
-    launch_rounds(_play, totals.shape[0] * parts, span.rounds, at_once, given, own, parts)
 
 
 @for_threads(allocates=True)
@@ -247,7 +224,7 @@ def _pull(
     world: Any, tally: Any, fresh: Any, told_arms: Any, told_rewards: Any, lasts: Any, slot: int,
     done: int, start: int, end: int, is_recorded: bool,
 ) -> None:  # fmt: skip
-    num_arms, regrets, place = world.num_arms, tally.regrets, done % told_arms.shape[0]
+    num_arms, place = world.num_arms, done % told_arms.shape[0]
     shift = segment_of(world.starts, world.period, done) * num_arms
     for agent in range(start, end):
         arm, block = lasts[agent], agent // world.block
@@ -256,13 +233,10 @@ def _pull(
         u = reward_from_variate(world.form_kind, world.tables, row, z)
         told_arms[place, agent], told_rewards[place, agent] = arm, u
         fresh[agent, num_arms + arm] += 1.0
-        enter(
-            tally.counts[block], tally.rewards[block], tally.arms, agent, slot, arm, done, done + 1,
-            u,
-        )  # fmt: skip
-        charge(world.prices, num_arms, row, 1, regrets, agent, tally.costs[block], slot)
+        enter(tally, block, slot, agent, arm, done, done + 1, u)
+        charge(world, tally, block, slot, agent, row, 1)
         if is_recorded:
-            keep_worst(tally.worst[block], slot, regrets[agent])
+            keep_worst(tally, block, slot, agent)
 
 
 @inner

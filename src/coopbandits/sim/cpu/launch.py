@@ -63,13 +63,15 @@ def share_of(task: int, parts: int, world: Any) -> tuple[int, int, int]:
     return task // parts, start, min(start + width, world.places.size)
 
 
-def launch(body: Inner, tasks: int, given: tuple[Any, ...], own: tuple[Any, ...] = ()) -> None:
+def launch(
+    body: Inner, tasks: int, given: tuple[Any, ...], own: tuple[Any, ...] = (), parts: int = 1
+) -> None:
     """Call ``body(task, *given, *own)`` for task = 0 … tasks − 1, each in some thread.
 
-    Of arrays with several dimensions in `own`, task n sees row n, or the only one: of those of all
-    runs those of its run.
+    A run has `parts` tasks. Of arrays with several dimensions in `own`, which have a row per run or
+    one for all, a task sees that of its run.
     """
-    task, words = _prepared(body, "", given, own, 1)
+    task, words = _prepared(body, "", given, own, parts)
     _each(task.address, words, tasks, 1, 1)
 
 
@@ -79,8 +81,7 @@ def launch_rounds(
 ) -> None:  # fmt: skip
     """Call ``body(task, first, stop, *given, *own)`` for rounds `first` … `stop − 1`, and so on.
 
-    All tasks of `at_once` rounds are done before the next rounds begin. A run has `parts` tasks,
-    which all see the same rows.
+    All tasks of `at_once` rounds are done before the next rounds begin. See `launch` for the rest.
     """
     task, words = _prepared(body, f"wholes[{FIRST}], wholes[{STOP}], ", given, own, parts)
     _each(task.address, words, tasks, rounds, at_once)

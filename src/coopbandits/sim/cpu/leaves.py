@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
-from coopbandits.core import draws, rows
+from coopbandits.core import draws
 from coopbandits.core.contract import Vector
 from coopbandits.core.statistic.arm_sums import counts_of, sums_of
 from coopbandits.problems import rewards
@@ -156,12 +156,6 @@ def set_row(rows: Any, at: int, value: float) -> None:
         rows[at, i] = value
 
 
-@inner(forceinline=True, allocates=True)
-def table_of(tables: Any, run: int) -> Any:
-    """Return the reward table of one run: all share one, or each has its own."""
-    return tables[run % tables.shape[0]]
-
-
 @inner
 def segment_of(starts: Any, period: int, done: int) -> int:
     """Return the segment that holds after so many rounds; see `Tables`."""
@@ -215,166 +209,6 @@ def cache_folder() -> Path:
     """Return the folder in which numba caches what it compiles from here."""
     return Path(best_arm.stats.cache_path)
 
-
-def _loops() -> dict[Any, Any]:
-    """Return the operations on rows as loops."""
-
-    def copy(row: Any, other: Any) -> None:
-        for w in range(row.size):
-            row[w] = other[w]
-
-    def fill(row: Any, value: Any) -> None:
-        for w in range(row.size):
-            row[w] = value
-
-    def add(row: Any, other: Any) -> None:
-        for w in range(row.size):
-            row[w] += other[w]
-
-    def add_up(row: Any, first: Any, second: Any) -> None:
-        for w in range(row.size):
-            row[w] = first[w] + second[w]
-
-    def subtract(row: Any, other: Any) -> None:
-        for w in range(row.size):
-            row[w] -= other[w]
-
-    def add_scaled(row: Any, factor: Any, other: Any) -> None:
-        for w in range(row.size):
-            row[w] += factor * other[w]
-
-    def add_difference(row: Any, factor: Any, first: Any, second: Any) -> None:
-        for w in range(row.size):
-            row[w] += factor * (first[w] - second[w])
-
-    def set_scaled(row: Any, factor: Any, other: Any) -> None:
-        for w in range(row.size):
-            row[w] = other[w] * factor
-
-    def scale(row: Any, factor: Any) -> None:
-        for w in range(row.size):
-            row[w] *= factor
-
-    def multiply(row: Any, factors: Any) -> None:
-        for w in range(row.size):
-            row[w] *= factors[w]
-
-    def lower(row: Any, other: Any) -> None:
-        for w in range(row.size):
-            row[w] = min(row[w], other[w])
-
-    def lift(row: Any, other: Any) -> None:
-        for w in range(row.size):
-            row[w] = max(row[w], other[w])
-
-    def sort(row: Any) -> None:  # Shell's: in place, in few lines, fast for up to some hundreds
-        gap = row.size // 2
-        while gap > 0:
-            for w in range(gap, row.size):
-                value, at = row[w], w
-                while at >= gap and row[at - gap] > value:
-                    row[at] = row[at - gap]
-                    at -= gap
-                row[at] = value
-            gap //= 2
-
-    def total_at(row: Any, places: Any) -> Any:
-        size = places.size
-        if size > 0 and places[size - 1] - places[0] == size - 1:  # they ascend: none is left out
-            return sum_of(row, places[0], size)
-        one, two, three, four = 0.0, 0.0, 0.0, 0.0  # one sum would wait for every addition
-        whole = places.size - places.size % 4
-        for k in range(0, whole, 4):
-            one += row[places[k]]
-            two += row[places[k + 1]]
-            three += row[places[k + 2]]
-            four += row[places[k + 3]]
-        for k in range(whole, places.size):
-            one += row[places[k]]
-        return (one + two) + (three + four)
-
-    def is_below(row: Any, other: Any, places: Any) -> Any:
-        for k in range(places.size):  # noqa: SIM110  what is compiled has no generators
-            if row[places[k]] < other[places[k]]:
-                return True
-        return False
-
-    def total(row: Any) -> Any:
-        found = 0.0
-        for w in range(row.size):
-            found += row[w]
-        return found
-
-    def find(row: Any, value: Any, near: Any) -> Any:
-        at = near if near < row.size and row[near] <= value else 0
-        while at < row.size and row[at] < value:
-            at += 1
-        return at
-
-    def find_above(places: Any, row: Any, limit: Any, others: Any, besides: Any) -> Any:
-        found = 0
-        for w in range(row.size):
-            if row[w] > limit and others[w] != besides:
-                places[found] = w
-                found += 1
-        return found
-
-    def gather(row: Any, table: Any, places: Any) -> None:
-        width = table.shape[1]
-        for e in range(places.size):
-            place, start = places[e], e * width
-            for w in range(width):
-                row[start + w] = table[place, w]
-
-    def open_row(table: Any, at: Any, used: Any) -> None:
-        for place in range(used, at, -1):
-            for w in range(table.shape[1]):
-                table[place, w] = table[place - 1, w]
-
-    def add_rows(row: Any, table: Any) -> None:
-        for w in range(row.size):
-            row[w] = 0.0
-        for e in range(table.shape[0]):
-            for w in range(row.size):
-                row[w] += table[e, w]
-
-    def add_weighted(row: Any, table: Any, weights: Any) -> None:
-        for w in range(row.size):
-            row[w] = 0.0
-        for e in range(table.shape[0]):
-            for w in range(row.size):
-                row[w] += weights[e] * table[e, w]
-
-    def dot(row: Any, other: Any) -> Any:
-        found = 0.0
-        for w in range(row.size):
-            found += row[w] * other[w]
-        return found
-
-    def cut(row: Any, least: Any) -> None:
-        for w in range(row.size):
-            row[w] = max(row[w], least)
-
-    def raise_to(row: Any, base: Any) -> None:
-        for w in range(row.size):
-            row[w] = base ** row[w]
-
-    def largest(row: Any) -> Any:
-        found = row[0]
-        for w in range(1, row.size):
-            found = max(found, row[w])
-        return found
-
-    loops = (
-        copy, fill, add, add_up, subtract, add_scaled, add_difference, set_scaled, scale, multiply,
-        lower, lift, sort, total_at, is_below, total, find, find_above, gather, open_row,
-        add_rows, add_weighted, dot, cut, raise_to, largest,
-    )  # fmt: skip
-    return {getattr(rows, loop.__name__): inner(loop, forceinline=True) for loop in loops}
-
-
-ROWS = _loops()
-"""Operations on rows → their compiled forms."""
 
 VIEWS = {part: njit(part, inline="always") for part in (sums_of, counts_of)}
 """Functions that return a part of an array, which only its owner counts references to."""

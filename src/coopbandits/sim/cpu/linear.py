@@ -31,7 +31,7 @@ from coopbandits.sim.cpu.flooding import find_balls
 from coopbandits.sim.cpu.launch import launch
 from coopbandits.sim.cpu.leaves import count_up_to, normal, uniform, variate, word_at
 from coopbandits.sim.cpu.runs import TROUBLES, Rule, index_numbers
-from coopbandits.sim.cpu.world import keep_worst, make_tally, make_world, span, write_record
+from coopbandits.sim.cpu.world import enter, keep_worst, make_tally, make_world, span, write_record
 from coopbandits.sim.record import Record, Task, Tick
 from coopbandits.sim.setup import Setup
 from coopbandits.sim.tapes import CONTEXTS, keys_of_runs
@@ -239,18 +239,16 @@ def book_pull(
     linear: Any, tally: Any, run: int, block: int, slot: int, done: int, agent: int, arm: int,
     reward: float, means: Any,
 ) -> None:  # fmt: skip
+    """Enter a pull and what it cost; `tally` is that of the run."""
     best = means[agent, 0]
     for k in range(1, means.shape[1]):
         best = max(best, means[agent, k])
     gap, at = best - means[agent, arm], agent // block
-    tally.counts[run, at, slot, arm] += 1
-    tally.rewards[run, at, slot] += reward
-    tally.costs[run, at, slot, OWN_GAP] += gap
-    tally.costs[run, at, slot, NETWORK_GAP] += gap
-    tally.costs[run, at, slot, BEST] += best
-    tally.regrets[run, agent] += gap
-    if tally.arms.shape[2] > 0:
-        tally.arms[run, agent, done] = arm
+    tally.costs[at, slot, OWN_GAP] += gap
+    tally.costs[at, slot, NETWORK_GAP] += gap
+    tally.costs[at, slot, BEST] += best
+    tally.regrets[agent] += gap
+    enter(tally, at, slot, agent, arm, done, done + 1, reward)
     if linear.pulls.shape[1] > 0:
         linear.pulls[run, agent, arm] += 1
 
@@ -258,10 +256,10 @@ def book_pull(
 @inner
 def note_regrets(linear: Any, tally: Any, run: int, block: int, slot: int) -> None:
     """Keep regrets at the end of a recorded round."""
-    for agent in range(tally.regrets.shape[1]):
-        keep_worst(tally.worst[run, agent // block], slot, tally.regrets[run, agent])
+    for agent in range(tally.regrets.size):
+        keep_worst(tally, agent // block, slot, agent)
         if linear.regrets.shape[1] > 0:
-            linear.regrets[run, agent, slot] = tally.regrets[run, agent]
+            linear.regrets[run, agent, slot] = tally.regrets[agent]
 
 
 SPAN_PULLS = 100_000
@@ -300,10 +298,10 @@ def play_linear_flood(parts: Parts, task: Task, runs: range, tick: Tick) -> Reco
     most = max(1, SPAN_PULLS // agents)
     while state.done < task.horizon:
         rounds = min(most, task.horizon - state.done)
-        play_rounds(
-            state.world, span(task, state.done, rounds), state.tally, state.linear, rows, known,
-            recent, balls.starts, balls.members, state.choice.address, state.numbers, state.memory,
-        )  # fmt: skip
+        address = state.choice.address
+        given = span(task, state.done, rounds), state.linear, *balls, address, state.numbers
+        own = state.world, state.tally, rows, known, recent, state.memory
+        launch(_play_run, num_runs, given, own)
         state.played(rounds)
     sent = count_entries(task, state.shape[2], balls.starts.shape[1] - 1)
     return state.finish(np.repeat(sent, num_runs, axis=0))
@@ -333,23 +331,12 @@ def _ignore(pulls: int) -> None:
     """Report no progress."""
 
 
-def play_rounds(
-    world: Any, span: Any, tally: Any, linear: Any, rows: Any, known: Any, recent: Any, starts: Any,
-    members: Any, address: int, numbers: Any, memory: Any,
-) -> None:  # fmt: skip
-    given = (
-        world, span, tally, linear, rows, known, recent, starts, members, address, numbers, memory,
-    )  # fmt: skip
-    launch(_play_run, rows.shape[0], given)
-
-
 @for_threads(allocates=True)
 def _play_run(
-    run: int, world: Any, span: Any, tally: Any, linear: Any, all_rows: Any, all_known: Any,
-    all_recent: Any, starts: Any, members: Any, address: int, numbers: Any, memory: Any,
+    run: int, span: Any, linear: Any, starts: Any, members: Any, address: int, numbers: Any,
+    world: Any, tally: Any, rows: Any, known: Any, latest: Any, memory: Any,
 ) -> None:  # fmt: skip
-    rows, known = all_rows[run], all_known[run]
-    recent, arms = all_recent.pulls[run], all_recent.arms[run]
+    recent, arms = latest.pulls, latest.arms
     agents, num_arms = rows.shape[0], world.num_arms
     scratch = np.empty(linear.room + agents * num_arms * linear.size)
     means, lasts = np.empty((agents, num_arms)), np.zeros(agents, np.int64)
@@ -365,8 +352,8 @@ def _play_run(
             contexts[agent, AHEAD] = max(1.0, ahead)
         look_around(linear, run, done, world.cubics, scratch, means)
         choose(
-            address, rows, rows.shape[1], contexts, CONTEXT, world.decision_keys[run], done,
-            numbers, 0, memory[run], scratch, lasts, 0, agents, num_arms, linear.size,
+            address, rows, rows.shape[1], contexts, CONTEXT, world.decision_keys, done,
+            numbers, 0, memory, scratch, lasts, 0, agents, num_arms, linear.size,
         )  # fmt: skip
         now = done % recent.shape[0]
         _pull(
@@ -387,7 +374,7 @@ def _pull(
     size, num_arms = linear.size, means.shape[1]
     for agent in range(rows.shape[0]):
         arm = lasts[agent]
-        z = variate(True, word_at(world.reward_keys[run, agent], done), world.cubics)
+        z = variate(True, word_at(world.reward_keys[agent], done), world.cubics)
         reward = means[agent, arm] + linear.sigma * z
         at = linear.room + (agent * num_arms + arm) * size
         write_pull(pulls, agent, scratch, at, size, reward)

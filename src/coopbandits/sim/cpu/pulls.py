@@ -22,7 +22,6 @@ from coopbandits.sim.cpu.leaves import (
     segment_end,
     segment_of,
     square_place,
-    table_of,
     uniform,
     variate,
     word_at,
@@ -35,29 +34,26 @@ BUFFER = 128
 
 def play_initial(world: Any, span: Any, tally: Any, fresh: Any) -> None:
     """Pull arm r in round r, for rounds of the initial stage."""
-    launch(_play_initial, num_tasks(world), (world, span, tally, fresh))
+    own = world, tally, fresh
+    launch(_play_initial, num_tasks(world), (span,), own, world.num_blocks)
 
 
 @for_threads
-def _play_initial(task: int, world: Any, span: Any, tally: Any, fresh: Any) -> None:
-    run, first, last = share_of(task, world.num_blocks, world)
-    block, table = task % world.num_blocks, table_of(world.tables, run)
-    prices, num_arms = table_of(world.prices, run), world.num_arms
+def _play_initial(task: int, span: Any, world: Any, tally: Any, fresh: Any) -> None:
+    _, first, last = share_of(task, world.num_blocks, world)
+    block, num_arms = task % world.num_blocks, world.num_arms
     for agent in range(first, last):
-        key = world.reward_keys[run, agent]
         at = 0
         for r in range(span.rounds):
             row = world.places[agent] + segment_of(world.starts, world.period, r) * num_arms + r
-            z = variate(world.is_normal, word_at(key, r), world.cubics)
-            u = reward_from_variate(world.form_kind, table, row, z)
-            book(
-                tally.counts[run, block], tally.rewards[run, block], tally.arms[run],
-                fresh[run], agent, num_arms, span.slot + at, r, r, r + 1, u,
-            )  # fmt: skip
-            charge(prices, num_arms, row, 1, tally.regrets[run], agent, tally.costs[run, block],
-                   span.slot + at)  # fmt: skip
+            z = variate(world.is_normal, word_at(world.reward_keys[agent], r), world.cubics)
+            u = reward_from_variate(world.form_kind, world.tables, row, z)
+            slot = span.slot + at
+            book(fresh, num_arms, agent, r, 1, u)
+            enter(tally, block, slot, agent, r, r, r + 1, u)
+            charge(world, tally, block, slot, agent, row, 1)
             if r + 1 == span.stops[at]:
-                keep_worst(tally.worst[run, block], span.slot + at, tally.regrets[run, agent])
+                keep_worst(tally, block, slot, agent)
                 at += 1
 
 
@@ -94,27 +90,19 @@ def play_alone(
     made : (run, agent, K) or (run, 0, K)
         All pulls, where that is asked for.
     """
-    given = (
-        world, span, tally, read, fresh, factor, times, reading, rule, numbers, memory, weights,
-        factors, made,
-    )  # fmt: skip
-    launch(_play_block, num_tasks(world), given)
+    given = span, factor, times, reading, rule, numbers, weights, factors
+    own = world, tally, read, fresh, memory, made
+    launch(_play_block, num_tasks(world), given, own, world.num_blocks)
 
 
 @for_threads(allocates=True)
 def _play_block(
-    task: int, world: Any, span: Any, tally: Any, all_read: Any, all_fresh: Any, factor: float,
-    times: Any, reading: Any, rule: Any, numbers: Any, all_memory: Any, weights: Any,
-    factors: Any, all_made: Any,
+    task: int, span: Any, factor: float, times: Any, reading: Any, rule: Any, numbers: Any,
+    weights: Any, factors: Any, world: Any, tally: Any, read: Any, fresh: Any, memory: Any,
+    made: Any,
 ) -> None:  # fmt: skip
-    run, first, last = share_of(task, world.num_blocks, world)
-    block, read, fresh = task % world.num_blocks, all_read[run], all_fresh[run]
-    num_arms, squares, memory, made = rule.num_arms, rule.squares, all_memory[run], all_made[run]
-    keys, words_from = world.reward_keys[run], world.decision_keys[run]
-    table, stops = table_of(world.tables, run), span.stops
-    counts, rewards, arms = tally.counts[run, block], tally.rewards[run, block], tally.arms[run]
-    prices, costs = table_of(world.prices, run), tally.costs[run, block]
-    regrets, worst = tally.regrets[run], tally.worst[run, block]
+    _, first, last = share_of(task, world.num_blocks, world)
+    block, num_arms, squares = task % world.num_blocks, rule.num_arms, rule.squares
     totals, contexts = np.empty((1, read.shape[1])), np.ones((1, CONTEXT))
     scratch, chosen = np.empty(rule.scratch), np.zeros(1, np.int64)
     contexts[0, AGENTS] = reading.num_agents
@@ -135,13 +123,13 @@ def _play_block(
             if r == 0 or changes:
                 contexts[0, TIME], contexts[0, FACTOR] = times[r], factors[r]
                 choose(
-                    rule.address, totals, 0, contexts, 0, words_from[agent : agent + 1], done,
-                    numbers[own : own + 1], 0, memory[agent : agent + 1], scratch, chosen, 0, 1,
-                    num_arms, squares,
+                    rule.address, totals, 0, contexts, 0, world.decision_keys[agent : agent + 1],
+                    done, numbers[own : own + 1], 0, memory[agent : agent + 1], scratch, chosen,
+                    0, 1, num_arms, squares,
                 )  # fmt: skip
             arm = chosen[0]
-            z = variate(world.is_normal, word_at(keys[agent], done), world.cubics)
-            u = reward_from_variate(world.form_kind, table, place + arm, z)
+            z = variate(world.is_normal, word_at(world.reward_keys[agent], done), world.cubics)
+            u = reward_from_variate(world.form_kind, world.tables, place + arm, z)
             fresh[agent, arm] += weights[r] * u
             fresh[agent, num_arms + arm] += weights[r]
             if reading.own_pulls:
@@ -154,10 +142,11 @@ def _play_block(
                     totals[0, square] += reading.weight * weights[r] * u * u
             if made.shape[0] > 0:
                 made[agent, arm] += 1
-            enter(counts, rewards, arms, agent, span.slot + at, arm, done, done + 1, u)
-            charge(prices, num_arms, place + arm, 1, regrets, agent, costs, span.slot + at)
-            if r + 1 == stops[at]:
-                keep_worst(worst, span.slot + at, regrets[agent])
+            slot = span.slot + at
+            enter(tally, block, slot, agent, arm, done, done + 1, u)
+            charge(world, tally, block, slot, agent, place + arm, 1)
+            if r + 1 == span.stops[at]:
+                keep_worst(tally, block, slot, agent)
                 at += 1
 
 
@@ -178,66 +167,59 @@ def play_bonus(
     rule : Reading
         How own pulls count.
     """
-    given = (world, span, tally, read, fresh, factor, clear, explorations, rule)
-    launch(_play_bonus, num_tasks(world), given)
+    given, own = (span, factor, clear, explorations, rule), (world, tally, read, fresh)
+    launch(_play_bonus, num_tasks(world), given, own, world.num_blocks)
 
 
 @for_threads
 def _play_bonus(
-    task: int, world: Any, span: Any, tally: Any, read: Any, fresh: Any, factor: float, clear: bool,
-    explorations: Any, rule: Any,
+    task: int, span: Any, factor: float, clear: bool, explorations: Any, rule: Any, world: Any,
+    tally: Any, read: Any, fresh: Any,
 ) -> None:  # fmt: skip
-    run, block = task // world.num_blocks, task % world.num_blocks
-    play_bonus_block(
-        world, span, tally, run, block, read[run], fresh[run], factor, clear, explorations, rule
-    )
+    block = task % world.num_blocks
+    play_bonus_block(world, span, tally, block, read, fresh, factor, clear, explorations, rule)
+
+
+class Room(NamedTuple):
+    """Working memory of a block of agents: totals of one, indices as mean + width·√a, variates."""
+
+    totals: Any
+    means: Any
+    widths: Any
+    values: Any
+    variates: Any
 
 
 @inner(allocates=True)
 def play_bonus_block(
-    world: Any, span: Any, tally: Any, run: int, block: int, read: Any, fresh: Any, factor: float,
+    world: Any, span: Any, tally: Any, block: int, read: Any, fresh: Any, factor: float,
     clear: bool, explorations: Any, rule: Any,
 ) -> None:  # fmt: skip
+    """Let a block of agents of one run play; `world` and `tally` are those of the run."""
     num_arms = world.num_arms
-    last = min((block + 1) * world.block, world.reward_keys.shape[1])
-    keys, table = world.reward_keys[run], table_of(world.tables, run)
-    cubics, stops = world.cubics, span.stops
-    counts, rewards, arms = tally.counts[run, block], tally.rewards[run, block], tally.arms[run]
-    prices, costs = table_of(world.prices, run), tally.costs[run, block]
-    regrets, worst = tally.regrets[run], tally.worst[run, block]
-    places, starts, period = world.places, world.starts, world.period
     means, widths, values = np.empty(num_arms), np.empty(num_arms), np.empty(num_arms)
     totals, variates = np.empty(2 * num_arms), np.empty(BUFFER)
-    kind, is_normal = world.form_kind, world.is_normal
-    for agent in range(block * world.block, last):
+    room = Room(totals, means, widths, values, variates)
+    for agent in range(block * world.block, min((block + 1) * world.block, world.places.size)):
         for c in range(totals.size):
             totals[c] = factor * read[agent, c]
         if clear:
             for c in range(totals.size):
                 fresh[agent, c] = 0.0
+        for k in range(num_arms):
+            _refresh(k, totals[k], totals[num_arms + k], rule.least, means, widths)
         if rule.own_pulls:
             _play_own_pulls(
-                kind, table, is_normal, cubics, keys[agent], span.first, span.rounds, stops,
-                span.slot, counts, rewards, arms, agent, totals, fresh, explorations, rule.weight,
-                rule.least, means, widths, values, variates,
-                prices, costs, regrets, worst, places[agent], starts, period,
-            )  # fmt: skip
+                world, span, tally, agent, fresh, explorations, rule.weight, rule.least, room
+            )
         else:
-            _play_one_arm(
-                kind, table, is_normal, cubics, keys[agent], span.first, span.rounds, stops,
-                span.slot, counts, rewards, arms, agent, totals, fresh, explorations[0],
-                rule.least, means, widths, values, variates,
-                prices, costs, regrets, worst, places[agent], starts, period,
-            )  # fmt: skip
+            _play_one_arm(world, span, tally, agent, fresh, explorations[0], room)
 
 
 @inner(forceinline=True)
 def _play_own_pulls(
-    kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
-    stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
-    fresh: Any, explorations: Any, weight: float, least: float, means: Any, widths: Any,
-    values: Any, variates: Any, prices: Any, costs: Any, regrets: Any, worst: Any, own_place: int,
-    starts: Any, period: int,
+    world: Any, span: Any, tally: Any, agent: int, fresh: Any, explorations: Any, weight: float,
+    least: float, room: Any,
 ) -> None:  # fmt: skip
     """Choose every round; look at all arms only when the arm in play may have lost its lead.
 
@@ -246,20 +228,25 @@ def _play_own_pulls(
     the choice is known. With totals s, n and a (taken at the start of the stretch, where it is
     smallest) the test s/n + √(a/n) > bound needs neither division nor root.
     """
-    num_arms = means.size
+    kind, table, num_arms, block = (
+        world.form_kind,
+        world.tables,
+        world.num_arms,
+        agent // world.block,
+    )
+    totals, means, widths, values, variates = room
     affine, scale_column = kind == LOCATION_SCALE, min(1, table.shape[1] - 1)
-    for k in range(num_arms):
-        _refresh(k, totals[k], totals[num_arms + k], least, means, widths)
     r, at, made_from, made_to = 0, 0, 0, 0
-    place, border = own_place, -1
-    while r < rounds:
-        if first + r >= border:
-            place = own_place + segment_of(starts, period, first + r) * num_arms
-            border = segment_end(starts, period, first + r)
+    place, border = world.places[agent], -1
+    while r < span.rounds:
+        if span.first + r >= border:
+            segment = segment_of(world.starts, world.period, span.first + r)
+            place = world.places[agent] + segment * num_arms
+            border = segment_end(world.starts, world.period, span.first + r)
         if r >= made_to:
-            made_from, made_to = r, min(rounds, r + BUFFER)
-            _fill(is_normal, cubics, key, first + made_from, made_to - made_from, variates)
-        end = min(made_to, stops[at], border - first)
+            made_from, made_to = r, min(span.rounds, r + BUFFER)
+            _fill(world, agent, span.first + made_from, made_to - made_from, variates)
+        end = min(made_to, span.stops[at], border - span.first)
         arm = _leader(means, widths, values, math.sqrt(explorations[r]))
         bound = _bound_others(arm, means, widths, values, math.sqrt(explorations[end - 1]))
         exploration = explorations[r]
@@ -280,46 +267,39 @@ def _play_own_pulls(
                 break
         totals[arm], totals[num_arms + arm] = total, count
         _refresh(arm, total, count, least, means, widths)
-        book(
-            counts, rewards, arms, fresh, agent, num_arms, slot + at, arm, first + start, first + r,
-            gained,
-        )  # fmt: skip
-        charge(prices, num_arms, row, r - start, regrets, agent, costs, slot + at)
-        if r == stops[at]:
-            keep_worst(worst, slot + at, regrets[agent])
+        slot = span.slot + at
+        book(fresh, num_arms, agent, arm, r - start, gained)
+        enter(tally, block, slot, agent, arm, span.first + start, span.first + r, gained)
+        charge(world, tally, block, slot, agent, row, r - start)
+        if r == span.stops[at]:
+            keep_worst(tally, block, slot, agent)
             at += 1
 
 
 @inner(forceinline=True)
 def _play_one_arm(
-    kind: int, table: Any, is_normal: bool, cubics: Any, key: Any, first: int, rounds: int,
-    stops: Any, slot: int, counts: Any, rewards: Any, arms: Any, agent: int, totals: Any,
-    fresh: Any, exploration: float, least: float, means: Any, widths: Any, values: Any,
-    variates: Any, prices: Any, costs: Any, regrets: Any, worst: Any, own_place: int, starts: Any,
-    period: int,
-) -> None:  # fmt: skip
+    world: Any, span: Any, tally: Any, agent: int, fresh: Any, exploration: float, room: Any
+) -> None:
     """Choose once; then the tape is only summed."""
-    num_arms = values.size
-    for k in range(num_arms):
-        _refresh(k, totals[k], totals[num_arms + k], least, means, widths)
-    arm = _leader(means, widths, values, math.sqrt(exploration))
+    num_arms, block, variates = world.num_arms, agent // world.block, room.variates
+    arm = _leader(room.means, room.widths, room.values, math.sqrt(exploration))
     r, at = 0, 0
-    row, border = own_place + arm, -1
-    while r < rounds:
-        if first + r >= border:
-            row = own_place + segment_of(starts, period, first + r) * num_arms + arm
-            border = segment_end(starts, period, first + r)
-        end = min(rounds, stops[at], r + BUFFER, border - first)
-        _fill(is_normal, cubics, key, first + r, end - r, variates)
-        gained = _sum_rewards(kind, table, row, end - r, variates)
-        book(
-            counts, rewards, arms, fresh, agent, num_arms, slot + at, arm, first + r, first + end,
-            gained,
-        )  # fmt: skip
-        charge(prices, num_arms, row, end - r, regrets, agent, costs, slot + at)
+    row, border = world.places[agent] + arm, -1
+    while r < span.rounds:
+        if span.first + r >= border:
+            segment = segment_of(world.starts, world.period, span.first + r)
+            row = world.places[agent] + segment * num_arms + arm
+            border = segment_end(world.starts, world.period, span.first + r)
+        end = min(span.rounds, span.stops[at], r + BUFFER, border - span.first)
+        _fill(world, agent, span.first + r, end - r, variates)
+        gained = _sum_rewards(world.form_kind, world.tables, row, end - r, variates)
+        slot = span.slot + at
+        book(fresh, num_arms, agent, arm, end - r, gained)
+        enter(tally, block, slot, agent, arm, span.first + r, span.first + end, gained)
+        charge(world, tally, block, slot, agent, row, end - r)
         r = end
-        if r == stops[at]:
-            keep_worst(worst, slot + at, regrets[agent])
+        if r == span.stops[at]:
+            keep_worst(tally, block, slot, agent)
             at += 1
 
 
@@ -337,8 +317,9 @@ def _sum_rewards(kind: int, table: Any, arm: int, size: int, variates: Any) -> f
 
 
 @inner(forceinline=True)
-def _fill(is_normal: bool, cubics: Any, key: Any, first: int, size: int, variates: Any) -> None:
-    if is_normal:
+def _fill(world: Any, agent: int, first: int, size: int, variates: Any) -> None:
+    key, cubics = world.reward_keys[agent], world.cubics
+    if world.is_normal:
         for i in range(size):
             variates[i] = normal(word_at(key, first + i), cubics)
     else:

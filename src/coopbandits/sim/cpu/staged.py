@@ -271,27 +271,12 @@ class StagePlan(NamedTuple):
     num_arms: int
 
 
-def play_stages(
-    world: Any, plan: Any, tally: Any, recorded: Any, in_flight: Any, fresh: Any, accumulated: Any,
-    operator: Any, explorations: Any, rule: Any, done: int, stages: int,
-) -> None:  # fmt: skip
-    """Play some stages of every run, from round `done` on; see `Stages` for the arrays.
-
-    After an odd number of mixed stages, `in_flight` and `fresh` have swapped roles.
-    """
-    given = (
-        world, plan, tally, recorded, in_flight, fresh, accumulated, operator, explorations, rule,
-        done, stages,
-    )  # fmt: skip
-    launch(_play_run, in_flight.shape[0], given)
-
-
 @for_threads(allocates=True)
 def _play_run(
-    run: int, world: Any, plan: Any, tally: Any, recorded: Any, all_in_flight: Any, all_fresh: Any,
-    all_accumulated: Any, operator: Any, explorations: Any, rule: Any, done: int, stages: int,
+    _run: int, plan: Any, recorded: Any, operator: Any, explorations: Any, rule: Any, done: int,
+    stages: int, world: Any, tally: Any, in_flight: Any, fresh: Any, accumulated: Any,
 ) -> None:  # fmt: skip
-    in_flight, fresh, accumulated = all_in_flight[run], all_fresh[run], all_accumulated[run]
+    """Play some stages of one run, from round `done` on; see `Stages` for the arrays."""
     num_arms = plan.num_arms
     for _ in range(stages):
         rounds = min(plan.stage_rounds, plan.horizon - done)
@@ -303,9 +288,8 @@ def _play_run(
         factor = rule.weight if first else float(plan.fewest_agents)
         for block in range(world.num_blocks):
             play_bonus_block(
-                world, span, tally, run, block, read, fresh, factor, True,
-                explorations[done:], rule,
-            )  # fmt: skip
+                world, span, tally, block, read, fresh, factor, True, explorations[done:], rule
+            )
         done += rounds
         if rounds == plan.stage_rounds and done < plan.horizon:
             add_run(operator, in_flight, num_arms, accumulated)
@@ -546,14 +530,15 @@ class BonusStages(Stages):
             fewest_agents=shared.fewest_agents,
             num_arms=self.num_arms,
         )
-        play_stages(
-            state.world, plan, state.tally, state.task.rounds, self.in_flight, state.fresh,
-            self.accumulated, self.operator.dense, self.explorations, self.reading, state.done,
-            stages,
+        given = (
+            plan, state.task.rounds, self.operator.dense, self.explorations, self.reading,
+            state.done, stages,
         )  # fmt: skip
+        own = state.world, state.tally, self.in_flight, state.fresh, self.accumulated
+        launch(_play_run, state.shape[0], given, own)
         rounds = min(stages * self.stage_rounds, state.task.horizon - state.done)
         mixed = stages if state.done + rounds < state.task.horizon else stages - 1
-        if mixed % 2:
+        if mixed % 2:  # the two arrays swap roles with every stage that is mixed
             self.in_flight, state.fresh = state.fresh, self.in_flight
         state.played(rounds)
 

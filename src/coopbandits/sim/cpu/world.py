@@ -68,7 +68,7 @@ class World(NamedTuple):
 
     Blocks depend only on the number of agents, and totals are added up block by block, so that
     results do not depend on the number of threads. `tables` holds the reward tables below one
-    another, once, or once per run where arms are shuffled (see `leaves.table_of`), and `prices`
+    another, once, or once per run where arms are shuffled (see `launch.launch`), and `prices`
     what a pull of each of their rows costs, as in `Tables.costs`. An agent's rows begin at its
     place, `num_arms` further on in every segment; see `leaves.segment_of`. `form_kind` may be the
     address of a function, as `own_rewards` says.
@@ -173,46 +173,42 @@ def write_record(tally: Tally, record: Record) -> None:
     record.arms[:] = tally.arms
 
 
-@inner
-def book(
-    counts: Any, rewards: Any, arms: Any, fresh: Any, agent: int, num_arms: int, slot: int,
-    arm: int, start: int, end: int, gained: float,
-) -> None:  # fmt: skip
-    """Enter a stretch of one agent's pulls of one arm, pull numbers `start` … `end − 1`."""
+# In what follows, `world` and `tally` are those of one run.
+
+
+@inner(forceinline=True)
+def book(fresh: Any, num_arms: int, agent: int, arm: int, pulls: int, gained: float) -> None:
+    """Add some pulls to the own pulls of an agent."""
     fresh[agent, arm] += gained
-    fresh[agent, num_arms + arm] += end - start
-    enter(counts, rewards, arms, agent, slot, arm, start, end, gained)
+    fresh[agent, num_arms + arm] += pulls
 
 
-@inner
+@inner(forceinline=True)
 def enter(
-    counts: Any, rewards: Any, arms: Any, agent: int, slot: int, arm: int, start: int, end: int,
-    gained: float,
-) -> None:  # fmt: skip
-    """Do the same without own pulls since."""
-    counts[slot, arm] += end - start
-    rewards[slot] += gained
-    if arms.shape[1] > 0:
+    tally: Any, block: int, slot: int, agent: int, arm: int, start: int, end: int, gained: float
+) -> None:
+    """Enter a stretch of one agent's pulls of one arm, pull numbers `start` … `end − 1`."""
+    tally.counts[block, slot, arm] += end - start
+    tally.rewards[block, slot] += gained
+    if tally.arms.shape[1] > 0:
         for pull in range(start, end):
-            arms[agent, pull] = arm
+            tally.arms[agent, pull] = arm
 
 
 @inner(forceinline=True)
-def charge(
-    prices: Any, num_arms: int, row: int, pulls: int, regrets: Any, agent: int, costs: Any,
-    slot: int,
-) -> None:  # fmt: skip
+def charge(world: Any, tally: Any, block: int, slot: int, agent: int, row: int, pulls: int) -> None:
     """Enter what some pulls of one row cost an agent; the network's share where tables differ."""
-    regrets[agent] += pulls * prices[row, OWN_GAP]
-    if prices.shape[0] > num_arms:
+    prices = world.prices
+    tally.regrets[agent] += pulls * prices[row, OWN_GAP]
+    if prices.shape[0] > world.num_arms:
         for which in range(3):
-            costs[slot, which] += pulls * prices[row, which]
+            tally.costs[block, slot, which] += pulls * prices[row, which]
 
 
 @inner(forceinline=True)
-def keep_worst(worst: Any, slot: int, regret: float) -> None:
+def keep_worst(tally: Any, block: int, slot: int, agent: int) -> None:
     """Enter an agent's regret at the end of a recorded round."""
-    worst[slot] = max(worst[slot], regret)
+    tally.worst[block, slot] = max(tally.worst[block, slot], tally.regrets[agent])
 
 
 @inner
@@ -220,19 +216,16 @@ def pull_rows(
     world: Any, tally: Any, fresh: Any, own: Any, lasts: Any, squares: int, slot: int, done: int,
     start: int, end: int, is_recorded: bool,
 ) -> None:  # fmt: skip
-    """Let some agents of one run pull the arms they chose, and add the pulls to rows.
-
-    Of `world` and `tally` this run's are given.
-    """
+    """Let some agents pull the arms they chose, and add the pulls to rows."""
     is_plain = world.prices.shape[0] == world.num_arms and squares == 0
     if is_plain and fresh.shape[0] == 0 and tally.arms.shape[1] == 0:
         _pull_plain_rows(world, tally, own, lasts, slot, done, start, end, is_recorded)
         return
-    kind, table, prices, num_arms = world.form_kind, world.tables, world.prices, world.num_arms
+    kind, table, num_arms = world.form_kind, world.tables, world.num_arms
     is_normal, cubics, rewards_from = world.is_normal, world.cubics, world.reward_keys
     places, block = world.places, world.block
     shift = segment_of(world.starts, world.period, done) * num_arms
-    counts, rewards, arms, regrets = tally.counts, tally.rewards, tally.arms, tally.regrets
+    counts, rewards, arms = tally.counts, tally.rewards, tally.arms
     counted, at_slot = np.uintp(num_arms), np.uintp(slot)  # unsigned as in `averaging`
     for first in range(start, end, block):
         at, paid = np.uintp(first // block), 0.0
@@ -253,10 +246,10 @@ def pull_rows(
             if arms.shape[1] > 0:
                 arms[agent, done] = arm
         rewards[at, at_slot] += paid
-        _charge_rows(
-            prices, num_arms, places, shift, lasts, regrets, tally.costs[at], tally.worst[at], slot,
-            first, stop, is_recorded,
-        )  # fmt: skip
+        _charge_rows(world, tally, lasts, shift, slot, first, stop)
+        if is_recorded:
+            for agent in range(first, stop):
+                keep_worst(tally, first // block, slot, agent)
 
 
 @inner(forceinline=True)
@@ -282,22 +275,19 @@ def _pull_plain_rows(
         tally.rewards[at, at_slot] += paid
         if is_recorded:
             for agent in range(first, stop):
-                keep_worst(tally.worst[at], slot, regrets[agent])
+                keep_worst(tally, first // world.block, slot, agent)
 
 
 @inner(forceinline=True)
 def _charge_rows(
-    prices: Any, num_arms: int, places: Any, shift: int, lasts: Any, regrets: Any, costs: Any,
-    worst: Any, slot: int, first: int, stop: int, is_recorded: bool,
-) -> None:  # fmt: skip
+    world: Any, tally: Any, lasts: Any, shift: int, slot: int, first: int, stop: int
+) -> None:
     """Enter what one pull of each of some agents costs, in a loop of its own: that is quicker."""
+    prices, costs = world.prices, tally.costs[first // world.block]
     for agent in range(np.uintp(first), np.uintp(stop)):
-        row = np.uintp(places[agent] + shift + lasts[agent])
-        regrets[agent] += prices[row, OWN_GAP]
-        if prices.shape[0] > num_arms:
+        row = np.uintp(world.places[agent] + shift + lasts[agent])
+        tally.regrets[agent] += prices[row, OWN_GAP]
+        if prices.shape[0] > world.num_arms:
             costs[slot, OWN_GAP] += prices[row, OWN_GAP]
             costs[slot, NETWORK_GAP] += prices[row, NETWORK_GAP]
             costs[slot, BEST] += prices[row, BEST]
-    if is_recorded:
-        for agent in range(first, stop):
-            keep_worst(worst, slot, regrets[agent])
