@@ -114,13 +114,9 @@ def _names(cells: list[Cell]) -> list[str]:
     telling = [i for i in range(4) if i == 0 or len({part[i] for part in parts}) > 1]
     names = [", ".join(part[i] for i in telling) for part in parts]
     return [
-        name if names.count(name) == 1 else f"{name}, {_digits(cell)}"
+        name if names.count(name) == 1 else f"{name}, {sha256(_key(cell).encode()).hexdigest()[:8]}"
         for name, cell in zip(names, cells, strict=True)
     ]
-
-
-def _digits(cell: Cell) -> str:
-    return sha256(_key(cell).encode()).hexdigest()[:8]
 
 
 Cells = Sequence[tuple[Cell, Result]]

@@ -30,7 +30,8 @@ SHOWN = 16
 def digest(value: Any) -> str:
     """Return a digest of functions, of all that they call, and of the globals that they read."""
     total = hashlib.sha256()
-    _feed(total.update, value, set(), _is_library)
+    # Functions of libraries count by name.
+    _feed(total.update, value, set(), lambda module: _top(module) in LIBRARIES)
     return total.hexdigest()
 
 
@@ -192,13 +193,8 @@ def _is_package(module: str) -> bool:
     return _top(module) == PACKAGE
 
 
-def _is_library(module: str) -> bool:
-    """Tell whether a module belongs to a library, whose functions count by name."""
-    return _top(module) in LIBRARIES
-
-
 def _is_elsewhere(module: str, home: str) -> bool:
-    """Tell the same for custom code in one package: ours and installed ones count by name."""
+    """Tell whether a module is not of a custom package: ours and installed ones count by name."""
     top = _top(module)
     if top == home:
         return False

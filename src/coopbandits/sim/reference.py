@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coopbandits.core.contract import Agent, Context, ContextAgent, Estimate, LocalView, Vector
+from coopbandits.core.contract import Agent, Context, Estimate, LocalView, Vector
 from coopbandits.core.errors import AggregationFailedError, IndexFailedError, InputError
 from coopbandits.core.policy import CentralPolicy, Policy
 from coopbandits.core.recommend import recommend
@@ -200,42 +200,20 @@ class Agents(Players):
         features: Callable[[int], Context] | None = None,
     ) -> list[int]:
         """Let all agents choose before any sees a reward, so that their order does not matter."""
-        if features is not None:
-            return self._pull_in_context(acting, words, reward, features)
         arms = []
         for i, word in zip(acting, words, strict=True):
             self.acting = i
-            arms.append(self.choose(i, word))
+            context = None if features is None else features(i)
+            arms.append(self.agents[i].choose(*question(word, self.allowed[i], context)))
         for i, arm in zip(acting, arms, strict=True):
-            self.agents[i].observe(arm, reward(i, arm))
-        return arms
-
-    def _pull_in_context(
-        self,
-        acting: list[int],
-        words: list[int],
-        reward: Callable[[int, int], float],
-        features: Callable[[int], Context],
-    ) -> list[int]:
-        agents = cast("list[ContextAgent]", self.agents)
-        arms = []
-        for i, word in zip(acting, words, strict=True):
-            self.acting = i
-            arms.append(agents[i].choose(word, self.allowed[i], features(i)))
-        for i, arm in zip(acting, arms, strict=True):
-            agents[i].observe(arm, reward(i, arm), features(i)[arm])
+            seen = () if features is None else (features(i)[arm],)
+            self.agents[i].observe(arm, reward(i, arm), *seen)
         return arms
 
     def look(self) -> None:
         """Look at what every agent would recommend, also of those that sit out."""
         for i, agent in enumerate(self.agents):
             self.halt.look(i, agent.estimate)  # type: ignore[attr-defined]  # of agents with parts
-
-    def choose(self, agent: int, word: int) -> int:
-        """Let one agent choose, among the arms that it may play."""
-        allowed = self.allowed[agent]
-        chooser = self.agents[agent]
-        return chooser.choose(word) if allowed is None else chooser.choose(word, allowed)
 
     def end_round(self, fates: list[int]) -> None:
         self.mail.exchange(self.agents, fates)
@@ -280,15 +258,13 @@ class Central(Players):
             self.acting, allowed = i, self.allowed[i]
             if has_turns:
                 self.controller.turn(i)
-            if features is not None:
-                context = features(i)
-                arms.append(self.controller.choose(word, allowed, context))
-                self.controller.observe(arms[-1], reward(i, arms[-1]), context[arms[-1]])
-                continue
-            chosen = (word,) if allowed is None else (word, allowed)
+            context = None if features is None else features(i)
             self.halt.look(i, self.controller.estimate)
-            arms.append(self.controller.choose(*chosen))
-            self.controller.observe(arms[-1], reward(i, arms[-1]))
+            arm = self.controller.choose(*question(word, allowed, context))
+            self.controller.observe(
+                arm, reward(i, arm), *(() if context is None else (context[arm],))
+            )
+            arms.append(arm)
         return arms
 
     def look(self) -> None:
@@ -304,6 +280,13 @@ class Central(Players):
 
     def renew(self, agent: int, rounds: int) -> None:
         """Do nothing: the controller keeps its state."""
+
+
+def question(word: int, allowed: Sequence[int] | None, context: Context | None) -> tuple[Any, ...]:
+    """Return what `choose` is given: agents of a user's own need not know what is not needed."""
+    if context is not None:
+        return word, allowed, context
+    return (word,) if allowed is None else (word, allowed)
 
 
 class Halt:

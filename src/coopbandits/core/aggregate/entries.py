@@ -147,17 +147,10 @@ def check_entries(
     if numbers and min(numbers) >= 0.0 <= min(all_rounds) and all(map(float.is_integer, numbers)):
         return False
     for agent, rounds in zip(numbers, all_rounds, strict=True):
-        if (
-            agent < 0.0
-            or agent != agent // 1.0
-            or (rounds < 0.0 and not (orders and _is_order(rounds)))
-        ):
+        is_order = orders and (rounds == FORGET or rounds <= RENUMBER)
+        if agent < 0.0 or agent != agent // 1.0 or (rounds < 0.0 and not is_order):
             raise InputError(
                 f"{source} tells of agent {agent:g} and {rounds:g} rounds; agents are whole "
                 "numbers from 0, and rounds are never negative"
             )
     return bool(numbers)
-
-
-def _is_order(rounds: float) -> bool:
-    return rounds == FORGET or rounds <= RENUMBER

@@ -53,11 +53,6 @@ SENDS_NOTHING = (play_flooded_pulls, play_neighborhood)
 """Kernels that make no messages, of which the driver would have to keep many."""
 
 
-def find_kernel(task: Task) -> Kernel:
-    """Return the kernel that plays a task: a faster equivalent if there is one, or the driver."""
-    return _equivalent(task) or driver.play_fields
-
-
 def _equivalent(task: Task) -> Kernel | None:
     """Return a kernel that plays a task as the driver does, but faster."""
     is_apart = task.clocks is not None or len(task.policy.members) > 1
@@ -215,7 +210,7 @@ class CPUEngine:
         return threads(threads_wanted)
 
     def play(self, task: Task, runs: range, tick: Tick) -> Record:
-        kernel, parts = find_kernel(task), parts_of(task)
+        kernel, parts = _equivalent(task) or driver.play_fields, parts_of(task)
         if task.shuffle_arms and task.tables.allowed is not None:  # other flags in every run
             return join([kernel(parts, task, range(run, run + 1), tick) for run in runs])
         return kernel(parts, task, runs, tick)

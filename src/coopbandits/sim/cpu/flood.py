@@ -29,7 +29,6 @@ from coopbandits.sim.cpu.leaves import (
     count_up_to,
     reward_from_variate,
     segment_of,
-    set_row,
     square_place,
     variate,
     word_at,
@@ -151,7 +150,9 @@ def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
     state, links = Runs(parts, task, runs, tick), link_table(task.network)
     reader, (rule, numbers) = FaultReader(task, runs), state.rule()
     agents, width = state.shape[1:]
-    log, fleet = make_log(task, len(runs)), make_fleet(len(runs), agents, links.senders.size, width)
+    fleet = make_fleet(len(runs), agents, links.senders.size, width)
+    pulls = (len(runs), task.horizon, agents)
+    log = Log(np.zeros(pulls, np.int32), np.zeros(pulls), np.zeros(pulls, np.int32))
     counts = np.zeros((len(runs), state.world.num_blocks, task.rounds.size, 4), dtype=np.int64)
     in_parts = parts_of_a_run(state.world)
     most = max(1, SPAN_ENTRIES // (agents * (agents + links.senders.size)))
@@ -171,11 +172,6 @@ def play_together(parts: Parts, task: Task, runs: range, tick: Tick) -> Record:
         end_span(state.discount, rounds, fleet.totals, fleet.known[..., ROUNDS])
         state.played(rounds)
     return state.finish(counts.sum(axis=1))
-
-
-def make_log(task: Task, runs: int) -> Log:
-    shape = (runs, task.horizon, task.network.num_agents)
-    return Log(np.zeros(shape, np.int32), np.zeros(shape), np.zeros(shape, np.int32))
 
 
 def make_fleet(runs: int, agents: int, links: int, width: int) -> Fleet:
@@ -236,7 +232,8 @@ def _renew(renewed: Any, links: Any, fleet: Any, done: int, start: int, end: int
                 entries[LAST, agent, origin], entries[VERSION, agent, origin] = -1, 0
             for link in range(links.indptr[agent], links.indptr[agent + 1]):
                 memory[HEARD, link] = memory[ARRIVED, link] = 0
-            set_row(fleet.totals, agent, 0.0)
+            for w in range(fleet.totals.shape[1]):  # whole rows would take a second to compile
+                fleet.totals[agent, w] = 0.0
             known[agent, KNOWN_AGENTS], known[agent, ROUNDS] = 1.0, 0.0
 
 

@@ -137,8 +137,7 @@ def reward_from_variate(form_kind: int, table: Any, arm: Any, variate: float) ->
 def count_up_to(stops: Any, r: int) -> int:
     """Return how many of some ascending numbers are at most r.
 
-    numpy's own search, and its assignments to whole rows, do the same as these three; but they take
-    a second each to compile.
+    numpy's own search does the same, but takes a second to compile.
     """
     low, high = 0, stops.size
     while low < high:
@@ -148,12 +147,6 @@ def count_up_to(stops: Any, r: int) -> int:
         else:
             high = middle
     return low
-
-
-@inner
-def set_row(rows: Any, at: int, value: float) -> None:
-    for i in range(rows.shape[1]):
-        rows[at, i] = value
 
 
 @inner

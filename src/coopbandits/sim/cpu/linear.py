@@ -316,7 +316,7 @@ def count_entries(task: Task, size: int, hops: int) -> NDArray[np.int64]:
     setup, policy = task.setup, combine(FloodedTotals(), UCB())
     played = min(setup.horizon, hops + SETTLED)
     plain = Setup(GaussianBandit([0.0]), setup.network, played, np.arange(1, played + 1))
-    record = play_together(policy.parts, Task(plain, policy), range(1), _ignore)
+    record = play_together(policy.parts, Task(plain, policy), range(1), lambda _pulls: None)
     links = record.messages[0] // played
     entries = np.diff(record.values[0], prepend=0) - HEADER * links
     entries //= HEADER + policy.parts.registers(1).size
@@ -325,10 +325,6 @@ def count_entries(task: Task, size: int, hops: int) -> NDArray[np.int64]:
     totals = sent.cumsum()[until - 1] + (setup.rounds - until) * sent[-1]
     values, messages = (np.diff(each, prepend=0) for each in (totals, links * setup.rounds))
     return np.stack([values, messages, messages, np.zeros_like(values)], axis=1)[None]
-
-
-def _ignore(pulls: int) -> None:
-    """Report no progress."""
 
 
 @for_threads(allocates=True)
