@@ -76,8 +76,7 @@ def _play_run(
             if agent >= chosen:
                 at_once = min(at_most, num_agents - agent)
                 _choose(
-                    rule.address, rule.numbers_stride, num_arms, rule.squares, rule.masked, visible,
-                    kept, contexts, done, world.decision_keys, numbers, memory, scratch, lasts,
+                    world, rule, numbers, memory, visible, kept, contexts, done, scratch, lasts,
                     agent, agent + at_once,
                 )  # fmt: skip
                 chosen = agent + at_once
@@ -117,24 +116,25 @@ def _pull(
 
 @inner
 def _choose(
-    address: int, numbers_stride: int, num_arms: int, squares: int, masked: bool, visible: Any,
-    kept: int, contexts: Any, done: int, words_from: Any, numbers: Any, memory: Any, scratch: Any,
-    lasts: Any, start: int, end: int,
+    world: Any, rule: Any, numbers: Any, memory: Any, visible: Any, kept: int, contexts: Any,
+    done: int, scratch: Any, lasts: Any, start: int, end: int,
 ) -> None:  # fmt: skip
     """Write into `lasts` the arms that some agents play on the visible totals."""
-    time = 0.0
+    num_arms, time = rule.num_arms, 0.0
     for k in range(num_arms):
-        playable = not masked or numbers[start, k] > 0.0
+        playable = not rule.masked or numbers[start, k] > 0.0
         if kept > 1 and playable and visible[0, num_arms + k] == 0.0:
             for agent in range(start, end):
                 # Nothing is known yet: every arm in turn.
-                lasts[agent] = _turn(numbers[start], done, num_arms) if masked else done % num_arms
+                lasts[agent] = done % num_arms
+                if rule.masked:
+                    lasts[agent] = _turn(numbers[start], done, num_arms)
             return
         time += visible[0, num_arms + k]
     contexts[0, TIME] = max(2.0, time * contexts[0, FACTOR])
     choose(
-        address, visible, 0, contexts, 0, words_from, done, numbers, numbers_stride, memory,
-        scratch, lasts, start, end, num_arms, squares,
+        rule.address, visible, 0, contexts, 0, world.decision_keys, done, numbers,
+        rule.numbers_stride, memory, scratch, lasts, start, end, num_arms, rule.squares,
     )  # fmt: skip
 
 
