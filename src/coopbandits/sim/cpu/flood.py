@@ -252,7 +252,7 @@ def _look(
         contexts[agent, AHEAD] = max(1.0, agents * passed / rounds) if rounds > 0.0 else 1.0
 
 
-@inner
+@inner(forceinline=True)
 def _pull(
     world: Any, tally: Any, fresh: Any, log: Any, fleet: Any, aged: Any, rule: Any, agent: int,
     arm: int, slot: int, done: int,
