@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from coopbandits.core import (
@@ -35,8 +37,10 @@ from coopbandits.core import (
     Registers,
     RunningConsensus,
     StagedMixing,
+    State,
     TopTwo,
     TreeSums,
+    Vector,
     combine,
     parse_aggregation,
     parse_index,
@@ -45,6 +49,7 @@ from coopbandits.core import (
     register_index,
 )
 from coopbandits.core.aggregate import AnyAggregation
+from coopbandits.core.aggregate.fields import FieldMachine
 from coopbandits.core.policy import CentralProduct, Product, fits
 from coopbandits.core.registry import AGGREGATION_REGISTRY, EXAMPLES, INDEX_REGISTRY
 from coopbandits.literature import InflatedUCB, TrackedMeans
@@ -295,6 +300,39 @@ def test_own_parts_are_spelled_by_module() -> None:
     agent = make_agent(policy, one_view())
     agent.observe(1, 1.0)
     assert agent.choose(0) == 1
+
+
+@dataclass(frozen=True)
+class Careful(RunningConsensus):
+    """Rejects sums below 0, in messages and in states."""
+
+    name: ClassVar[str] = "careful"
+
+    def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
+        super().check_messages(agent, messages)
+        for j, message in messages.items():
+            if agent.registers.share(message).sums.min() < 0.0:
+                raise InputError(f"message from {j} has a sum below 0; give others")
+
+    def check_state(self, agent: FieldMachine, values: State) -> None:
+        if agent.registers.share(values["mixed"]).sums.min() < 0.0:
+            raise InputError("state has a sum below 0; give another")
+
+
+def test_own_aggregations_check_messages_and_states() -> None:
+    agent = make_agent(combine(Careful(), UCB()), one_view(num_agents=3))
+    agent.observe(0, 1.0)
+    before = agent.export_state()
+    good = np.array([3.0, 0.0, 3.0, 0.0])
+    with pytest.raises(InputError, match="message from 2 has a sum below 0"):
+        agent.receive({1: good, 2: -good})
+    wrong = agent.export_state()
+    wrong["aggregation"]["mixed"][0] = -1.0
+    with pytest.raises(InputError, match="state has a sum below 0"):
+        agent.restore_state(wrong)
+    assert agent.export_state() == before
+    agent.receive({1: good, 2: good})
+    assert agent.export_state() != before
 
 
 def test_own_parts_can_be_registered() -> None:

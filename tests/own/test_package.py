@@ -23,7 +23,7 @@ import numpy as np
 
 import coopbandits as cb
 from coopbandits.core import rows
-from coopbandits.core.aggregate.fields import AGENTS, Aggregation, FieldMachine
+from coopbandits.core.aggregate.fields import AGENTS, Aggregation
 from coopbandits.network.faults.kind import Kind
 from coopbandits.problems.rewards import LOCATION_SCALE, RewardForm
 
@@ -47,13 +47,6 @@ class Lean(cb.Index):
         return estimate.sums[arm] / count + numbers[0] * math.sqrt(math.log(estimate.time) / count)
 
 
-class AveragesMachine(FieldMachine):
-    """An agent that takes averages of one agent's pulls alone."""
-
-    def check_claims(self, message, claims, now):
-        claims.check_totals(self.registers, message, 1.0, now)
-
-
 @dataclass(frozen=True)
 class Averages(Aggregation):
     """An own aggregation that a fleet may run."""
@@ -65,7 +58,9 @@ class Averages(Aggregation):
     needs: ClassVar[frozenset] = frozenset({"num_agents"})
 
     shared: ClassVar[str] = "mixed"
-    machine: ClassVar[type] = AveragesMachine
+
+    def check_claims(self, registers, message, claims, now):
+        claims.check_totals(registers, message, 1.0, now)
 
     def fields(self, sizes):
         return {"mixed": sizes.width, "moved": sizes.width, "weights": sizes.links, "agents": float}

@@ -268,7 +268,10 @@ class Aggregation(AnyAggregation):
         raise NotImplementedError
 
     def check_messages(self, agent: FieldMachine, messages: Mapping[int, Vector]) -> None:
-        """Reject messages that no agent of this aggregation writes, without their stamps."""
+        """Reject messages, without their stamps, that no agent of this aggregation writes.
+
+        `agent` has `registers`, `neighbors` and its `state`, which are not changed here.
+        """
         check_vectors(messages, *range(1, agent.most + 1))
 
     def check_state(self, agent: FieldMachine, values: State) -> None:
