@@ -63,7 +63,7 @@ class Stateful:
 
     def check_state(self, values: State) -> None:
         """Reject fields of the right form that no agent of this kind can hold."""
-        # unless somebody knows better, the form is all there is to check
+        # The form is all there is to check, unless a subclass knows better.
 
     def fit(self, values: State) -> None:
         """Make tables as long as those of a state that is about to be restored."""

@@ -283,7 +283,7 @@ class Central(Players):
 
 
 def question(word: int, allowed: Sequence[int] | None, context: Context | None) -> tuple[Any, ...]:
-    """Return what `choose` is given: agents of a user's own need not know what is not needed."""
+    """Return the arguments of `choose`; custom agents need not accept those they do not use."""
     if context is not None:
         return word, allowed, context
     return (word,) if allowed is None else (word, allowed)

@@ -198,14 +198,14 @@ class Machine(Stateful, ABC):
 
         `word` is random, and another one every time. No earlier message arrives from now on.
         """
-        # most send totals, of which larger ones are newer
+        # Most send totals, of which larger ones are newer.
 
     def parted(self, neighbors: Collection[int]) -> None:
         """Note that links have ended: these neighbours received nothing of the next round.
 
         Called between the end of a round and the messages of the next.
         """
-        # most do not remember what they have sent
+        # Most do not remember what they have sent.
 
     def share(self) -> Share:
         """Return this agent's share of all that was observed.

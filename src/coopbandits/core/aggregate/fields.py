@@ -276,7 +276,7 @@ class Aggregation(AnyAggregation):
 
     def check_state(self, agent: FieldMachine, values: State) -> None:
         """Reject fields of the right form that no agent of this aggregation can hold."""
-        # unless the aggregation knows better, the form is all there is to check
+        # The form is all there is to check, unless an aggregation knows better.
 
     def check_claims(
         self, registers: Registers, message: Vector, claims: Claims, now: float

@@ -76,7 +76,7 @@ class LocalSums(Silent):
             )
 
     def check_state(self, agent: FieldMachine, values: State) -> None:
-        check_ring(values, getattr(self, "window", None))
+        check_ring(values, self.window)
 
     @staticmethod
     def age(s: Any, factors: Vector, factor: float) -> None:

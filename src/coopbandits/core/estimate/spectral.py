@@ -150,7 +150,7 @@ class PowerIteration(Estimator):
         return inflated_lambda(self.state)
 
     def outgoing(self, neighbor: int) -> Vector:
-        # all get the same
+        # All neighbours get the same.
         out = np.zeros(1)
         write_power(self.state, out)
         return out

@@ -325,7 +325,7 @@ class Survey(Estimator):
         return surveyed_lambda(self.state)
 
     def outgoing(self, neighbor: int) -> Vector:
-        # all get the same
+        # All neighbours get the same.
         out = np.zeros(HEAD + self.state.me.num_new)
         write_survey(self.state, out)
         return out

@@ -99,7 +99,7 @@ class Aged(NamedTuple):
     passed : (rounds,)
         What all rounds before each round of the span count.
     decays : bool
-        Whether pulls are discounted, so that messages tell how many there were beside.
+        Whether pulls are discounted; entries then carry the number of pulls ever made, too.
     """
 
     weights: Vector
