@@ -51,7 +51,7 @@ class Registry(Generic[T]):
     group : str
         The group of entry points in which packages offer more of them.
     known : mapping
-        Our own, by name. A text is the name of one in `coopbandits.literature`.
+        Our own, by name. A text is where one is in `coopbandits.literature`.
     accepts : callable, optional
         Tells whether a thing is of this kind; anything is unless given.
     expected : str
@@ -108,7 +108,8 @@ class Registry(Generic[T]):
     def _known(self, name: str) -> T | None:
         """Return the thing of ours, or a registered one; papers are imported on first use."""
         if name in self._of_papers and name not in self._things:
-            thing = getattr(import_module("coopbandits.literature"), self._of_papers[name])
+            module, _, attribute = f"coopbandits.literature.{self._of_papers[name]}".rpartition(".")
+            thing = getattr(import_module(module), attribute)
             self._things[name], self._names[thing] = thing, name
         return self._things.get(name)
 

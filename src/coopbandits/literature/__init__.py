@@ -11,6 +11,8 @@ abstract are the authors', and tests check these by simulation.
 Names load on first use: an agent that plays a rival needs numpy alone.
 """
 
+# mypy: implicit-reexport
+
 from __future__ import annotations
 
 from importlib import import_module
@@ -52,46 +54,34 @@ if TYPE_CHECKING:
     from coopbandits.literature.zhu2023 import Liar, ResilientUCB, TrimmedMeans
 
 _HOMES = {
-    "awerbuch2008": "Collaborate collaborate",
+    "awerbuch2008": "collaborate",
     "barnea2024": "CoopSE",
-    "besson2018": (
-        "Collisions MCTopM MCTopMModel RandTopM RandTopMModel RhoRand RhoRandModel Selfish "
-        "SelfishModel TDFS TDFSModel collision_bound play_collisions"
-    ),
+    "besson2018": "Collisions MCTopM RandTopM RhoRand Selfish TDFS collision_bound play_collisions",
     "cesabianchi2016": "Exp3Coop",
-    "chakraborty2017": "PullOrTell pull_or_tell",
+    "chakraborty2017": "pull_or_tell",
     "chawla2020": "GosInE",
     "dubey2020": "MPUCB",
-    "hillel2013": "BestArm ManyExchanges OneExchange many_exchanges one_exchange",
-    "kalathil2014": "DUCB4Model Matched auction best_matching ducb4",
-    "kar2011": "OneObserver one_observer",
+    "hillel2013": "BestArm many_exchanges one_exchange",
+    "kalathil2014": "Matched auction best_matching ducb4",
+    "kar2011": "one_observer",
     "kolla2018": "UCBNetwork",
     "korda2016": "PermutedBuffers",
     "lalitha2020": "DecBayesUCB DecTS",
     "landgren2016": "CoopUCB CoopUCB2 CoopUCL InflatedUCB UCL",
     "liu2025": "GSE",
     "models": "Outcome",
-    "nayyar2016": "DE3Model de3",
-    "shahrampour2017": "MajorityVote majority_vote",
+    "nayyar2016": "de3",
+    "shahrampour2017": "majority_vote",
     "wang2020a": "DPE2",
     "wang2020b": "ServerTotals",
-    "xu2015": "GlobalFeedback global_feedback",
+    "xu2015": "global_feedback",
     "zhu2021a": "DecKLUCB DecUCB TrackedMeans",
     "zhu2021b": "FedUCB GossipUCB",
     "zhu2023": "Liar ResilientUCB TrimmedMeans",
 }
-# Classes of models are here for `models.MODELS`, and not part of `__all__`.
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
-__all__ = [
-    "DPE2", "GSE", "MPUCB", "TDFS", "UCL", "BestArm", "Collisions", "CoopSE", "CoopUCB",
-    "CoopUCB2", "CoopUCL", "DecBayesUCB", "DecKLUCB", "DecTS", "DecUCB", "Exp3Coop", "FedUCB",
-    "GosInE", "GossipUCB", "InflatedUCB", "Liar", "MCTopM", "Matched", "Outcome",
-    "PermutedBuffers", "RandTopM", "ResilientUCB", "RhoRand", "Selfish", "ServerTotals",
-    "TrackedMeans", "TrimmedMeans", "UCBNetwork", "auction", "best_matching", "collaborate",
-    "collision_bound", "de3", "ducb4", "global_feedback", "majority_vote", "many_exchanges",
-    "one_exchange", "one_observer", "play_collisions", "pull_or_tell",
-]  # fmt: skip
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:
