@@ -100,6 +100,6 @@ def test_bad_input() -> None:
     state = through_json(agent.export_state())
     with pytest.raises(InputError, match="leaves no arm"):
         agent.restore_state(changed(state, {"aggregation": {"out": [1, 1]}}))
-    with pytest.raises(InputError, match=r"counts.*negative"):
+    with pytest.raises(InputError, match=r"counts.*-1 pulls"):
         agent.restore_state(changed(state, {"aggregation": {"counts": [-1.0, 0.0]}}))
     agent.restore_state(state)
