@@ -11,6 +11,7 @@ from coopbandits.fleet.document.content import Document, read_document
 from coopbandits.fleet.document.seal import from_json
 from coopbandits.fleet.service import (
     ArmEstimate,
+    BanditSchema,
     BanditState,
     Choice,
     Context,
@@ -91,8 +92,8 @@ class StandIn:
     def stored(self, then: Stored) -> None:
         then(None)
 
-    def context_schema(self) -> dict[str, Any] | None:
-        return None
+    def schemas(self) -> list[BanditSchema]:
+        return [BanditSchema(self.name, self.names, (0.0, 1.0), None)]
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         self._refuse(context)

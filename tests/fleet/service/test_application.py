@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
-from pathlib import Path
 from typing import TypeVar, cast
 
 import msgspec
@@ -33,7 +30,6 @@ from coopbandits.fleet.service.metrics import CATALOGUE, residual
 from coopbandits.fleet.storage.disk import DiskError
 from tests.torture.world import PERIOD, World
 
-from ..api.running import running
 from ..bandits import only
 
 T = TypeVar("T")
@@ -436,41 +432,3 @@ def test_where_policies_spread_rewards_nothing_is_to_add_up(bandit: BanditConfig
     for _ in range(9):
         world.step()
     assert residual(service.bandit("only")) == 0.0
-
-
-KEY = "secret"
-
-# A reward may fit the schema, be a number, and still lie outside of the agent's range; and no
-# document that is made up is signed by an operator.
-SETTINGS = """
-[[operations]]
-include-path = "/observe"
-checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
-
-[[operations]]
-include-path = "/bandits/{bandit}/observe"
-checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 409, 422]
-
-[[operations]]
-include-path = "/cluster/document"
-checks.positive_data_acceptance.expected-statuses = [422]
-warnings = false
-"""
-
-
-@pytest.mark.slow
-def test_schemathesis_finds_nothing_in_the_api_of_a_real_agent(tmp_path: Path) -> None:
-    (tmp_path / "settings.toml").write_text(SETTINGS)
-    with running(service_in(path_world()), token=KEY, drain=lambda _: None) as server:
-        done = subprocess.run(
-            [str(Path(sys.executable).parent / "st"), "--config-file", "settings.toml", "run",
-             f"http://{server.address}/openapi.json", "--header", f"Authorization: Bearer {KEY}",
-             "--exclude-path", "/ui/events",  # which never ends: see test_pages
-             "--checks", "all", "--max-examples", "10", "--generation-deterministic",
-             "--no-color"],
-            cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "No issues found" in done.stdout
-    for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
-        assert f"✅ {phase}" in done.stdout

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from urllib.parse import parse_qs
 
 import msgspec
@@ -238,7 +238,8 @@ class Api(Site):
 
     def openapi(self, _: Request) -> Answer:
         """Describe this API."""
-        return Answer(200, self._description)
+        public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
+        return accepted(describe(self.service.schemas(), self.token is not None, public))
 
     def state(self, request: Request) -> Answer:
         """Return what a page shows, with events after `since`."""
@@ -280,14 +281,6 @@ class Api(Site):
         paths = self.endpoints | {f"{BANDITS}NAME/{k}": v for k, v in self.of_bandit.items()}
         lines = [f"{endpoint.method} {path}\n" for path, endpoint in paths.items()]
         return Answer(200, "".join(lines).encode(), b"text/plain; charset=utf-8")
-
-    @cached_property
-    def _description(self) -> bytes:
-        live = [state.arms for state in self.service.bandits() if not state.retired]
-        arms = live[0] if len(live) == 1 else []
-        public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
-        context = self.service.context_schema()
-        return msgspec.json.encode(describe(arms or None, self.token is not None, public, context))
 
 
 class _Watched:

@@ -1,4 +1,8 @@
-"""The API's description in OpenAPI 3.1, made from the messages and one table of operations."""
+"""The API's description in OpenAPI 3.1, made from the messages and one table of operations.
+
+Every answer to an operation is described with its status, content and headers, also those that come
+before the operation is looked at. What has no place in an operation is in `GENERAL`.
+"""
 
 from __future__ import annotations
 
@@ -23,33 +27,60 @@ from coopbandits.fleet.api.messages import (
     RecommendationAnswer,
 )
 from coopbandits.fleet.document.seal import Signed
+from coopbandits.fleet.service import BanditSchema
 from coopbandits.page.state import AgentState
 from coopbandits.version import __version__
 
 REFERENCE = "#/components/schemas/{name}"
 TEXT = {"text/plain": {"schema": {"type": "string"}}}
 HTML = {"text/html": {"schema": {"type": "string"}}}
-EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
+EVENT = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["scene", "history", "delta"]},
+        "data": {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"type": "object"},
+        },
+    },
+    "required": ["event", "data"],
+}
+EVENTS = {"text/event-stream": {"schema": EVENT}}  # which describes one event
 PLAIN_OBJECT = {"application/json": {"schema": {"type": "object"}}}
 
+GENERAL = """\
+Every error is an `ErrorAnswer`: one sentence with what was wrong and what to do.
+
+HEAD is accepted wherever GET is, and its answer has no body. Another method is answered with 405
+and the header `Allow`, an unknown path with 404. OPTIONS with the header `Origin` is a preflight.
+"""
+
+# Any operation can be answered with these, whatever its body.
 HEAD_ERRORS = {
     400: "Malformed HTTP request.",
     403: "The origin of the web page is not allowed.",
+    413: "The body is too large.",
     421: "The host name is not served here.",
+    429: "Too many requests wait for their answers on this connection.",
+    431: "The headers are too large or too many.",
 }
 BODY_ERRORS = {
     400: "The body is not JSON, or malformed HTTP request.",
-    413: "The body is too large.",
     415: "The request is not declared as JSON.",
     422: "The body does not fit, or has an invalid value.",
 }
 UNAUTHORIZED = {401: "No valid token."}
 UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full or it is about to stop."}
-TOO_FAST = "Calls are faster than the cluster allows."
+TOO_FAST = f"Calls are faster than the cluster allows. {HEAD_ERRORS[429]}"
+TOO_MUCH = "The query has too many fields."
 FAILED = {500: "The agent failed; its log says why."}
+_SECONDS = {"type": "integer", "minimum": 1}
 HEADERS: dict[int, tuple[str, dict[str, Any]]] = {
-    401: ("WWW-Authenticate", {"type": "string"}),
-    429: ("Retry-After", {"type": "integer", "minimum": 1}),
+    304: ("ETag", {"schema": {"type": "string"}, "required": True}),
+    401: ("WWW-Authenticate", {"schema": {"type": "string"}, "required": True}),
+    429: ("Retry-After", {"schema": _SECONDS, "required": True}),
+    503: ("Retry-After", {"schema": _SECONDS, "description": "Where too many streams are open."}),
 }
 
 # The ticket in a choice's answer goes into the request that submits its reward.
@@ -94,18 +125,27 @@ OF_BANDIT = (*OF_DEFAULT, "/export")
 
 NO_DEFAULT = "No bandit is named, and default_bandit is not set."
 
+BANDIT = {"$ref": REFERENCE.format(name="BanditName")}
+
 NAMED_BANDIT = {
     "name": "bandit",
     "in": "path",
     "required": True,
     "description": "The name of a bandit.",
-    "schema": {"type": "string"},
+    "schema": BANDIT,
 }
 
 SHOWN_BANDIT = {
     "name": "bandit",
     "in": "query",
     "description": "The bandit to show; by default the first.",
+    "schema": BANDIT,
+}
+
+KNOWN_PAGE = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "The entity tag of the page that the client has.",
     "schema": {"type": "string"},
 }
 
@@ -164,7 +204,7 @@ OPERATIONS = (
         "/arms",
         "What the agent knows of every option",
         ArmsAnswer,
-        {422: "Invalid context."},
+        {422: f"Invalid context. {TOO_MUCH}"},
         parameters=[ASKED_CONTEXT],
     ),
     Operation(
@@ -172,7 +212,7 @@ OPERATIONS = (
         "/recommendation",
         "Which option won, and how sure that is",
         RecommendationAnswer,
-        {422: "Invalid probability."},
+        {422: f"Invalid probability. {TOO_MUCH}"},
         parameters=[ASKED_CONFIDENCE],
     ),
     Operation("get", "/bandits", "All bandits of the agent", BanditsAnswer),
@@ -199,13 +239,24 @@ OPERATIONS = (
     Operation("get", "/alive", "Whether there is an agent at all", AliveAnswer),
     Operation("get", "/metrics", "Metrics for Prometheus", TEXT),
     Operation("get", "/openapi.json", "This description", PLAIN_OBJECT),
-    Operation("get", "/ui/", "A page that shows the agent and its neighbours", HTML),
+    Operation(
+        "get",
+        "/ui/",
+        "A page that shows the agent and its neighbours",
+        HTML,
+        {304: "The page has the entity tag in If-None-Match."},
+        parameters=[KNOWN_PAGE],
+    ),
     Operation(
         "get",
         "/ui/state",
         "What the page shows",
         AgentState,
-        {404: "There is no such bandit.", 422: "Invalid number of an event."},
+        {
+            **UNAVAILABLE,
+            404: "There is no such bandit.",
+            422: f"Invalid number of an event. {TOO_MUCH}",
+        },
         parameters=[SINCE, SHOWN_BANDIT],
     ),
     Operation(
@@ -213,7 +264,7 @@ OPERATIONS = (
         "/ui/events",
         "What changes, as server-sent events",
         EVENTS,
-        {**UNAVAILABLE, 404: "There is no such bandit."},
+        {**UNAVAILABLE, 404: "There is no such bandit.", 422: TOO_MUCH},
         parameters=[SHOWN_BANDIT],
     ),
     Operation("get", "/", "A list of the paths", TEXT),
@@ -221,23 +272,18 @@ OPERATIONS = (
 
 
 def describe(
-    arms: Sequence[str] | None,
-    protected: bool = False,
-    public: Collection[str] = (),
-    context: Mapping[str, Any] | None = None,
+    bandits: Sequence[BanditSchema], protected: bool = False, public: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the description of an agent's API.
 
     Parameters
     ----------
-    arms : sequence of str, or None
-        The options' names, where the agent has one bandit only.
+    bandits : sequence of BanditSchema
+        The bandits that choose. The options, rewards and features of a single one are described.
     protected : bool
         Whether a token is needed.
     public : collection of str
         Paths that need none.
-    context : mapping, optional
-        The schema of contexts, where the agent takes any.
     """
     paths: dict[str, dict[str, Any]] = {}
     of_bandits = [
@@ -261,21 +307,22 @@ def describe(
         else operation
         for operation in OPERATIONS
     ]
+    schemas = _schemas(bandits)
     for operation in (*of_bandits, *of_agent):
         secret = protected and operation.path not in public
-        paths[operation.path] = {operation.method: _described(operation, secret, context)}
-    components: dict[str, Any] = {"schemas": _schemas(arms, context)}
+        paths[operation.path] = {operation.method: _described(operation, secret, schemas)}
+    components: dict[str, Any] = {"schemas": schemas}
     if protected:
         components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "coopbandits agent", "version": __version__},
+        "info": {"title": "coopbandits agent", "version": __version__, "description": GENERAL},
         "paths": paths,
         "components": components,
     }
 
 
-def _described(operation: Operation, secret: bool, context: Any) -> dict[str, Any]:
+def _described(operation: Operation, secret: bool, schemas: Mapping[str, Any]) -> dict[str, Any]:
     name = operation.path.replace("{bandit}", "one").strip("/").partition(".")[0]
     described: dict[str, Any] = {
         "operationId": name.replace("/", "_") or "index",
@@ -283,9 +330,12 @@ def _described(operation: Operation, secret: bool, context: Any) -> dict[str, An
         "responses": _answers(operation, secret),
     }
     if operation.body is not None:
-        content = _content(operation.body)
-        described["requestBody"] = {"content": content, "required": True}
-    if parameters := [each for each in operation.parameters if context or each != ASKED_CONTEXT]:
+        # An empty body is accepted too, but without one most clients send no Content-Type.
+        described["requestBody"] = {"content": _content(operation.body), "required": True}
+    parameters = [
+        each for each in operation.parameters if each != ASKED_CONTEXT or "Context" in schemas
+    ]
+    if parameters:
         described["parameters"] = parameters
     if secret:
         described["security"] = [{"token": []}]
@@ -299,12 +349,14 @@ def _answers(operation: Operation, secret: bool) -> dict[str, Any]:
     if operation.answer is ChoiceAnswer:
         named = operation.path not in OF_DEFAULT
         answers["200"]["links"] = REWARD_LINK_OF_BANDIT if named else REWARD_LINK
-    errors = {**HEAD_ERRORS, **operation.errors, **FAILED, **(UNAUTHORIZED if secret else {})}
-    for status, text in sorted(errors.items()):
-        answers[str(status)] = {"description": text, "content": _content(ErrorAnswer)}
+    others = {**HEAD_ERRORS, **operation.errors, **FAILED, **(UNAUTHORIZED if secret else {})}
+    for status, text in sorted(others.items()):
+        answer = answers[str(status)] = {"description": text}
+        if status >= 400:
+            answer["content"] = _content(ErrorAnswer)
         if status in HEADERS:
-            name, schema = HEADERS[status]
-            answers[str(status)]["headers"] = {name: {"schema": schema, "required": True}}
+            name, header = HEADERS[status]
+            answer["headers"] = {name: header}
     return answers
 
 
@@ -315,20 +367,33 @@ def _content(kind: Any) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind.__name__)}}}
 
 
-def _schemas(arms: Sequence[str] | None, context: Any) -> dict[str, Any]:
-    """Return the schemas of all messages, with this agent's options and features in them."""
+def _schemas(bandits: Sequence[BanditSchema]) -> dict[str, Any]:
+    """Return the schemas of all messages, with this agent's bandits in them."""
     messages: list[Any] = [ErrorAnswer]
     for operation in OPERATIONS:
         named = (operation.answer, operation.body)
         messages += [kind for kind in named if isinstance(kind, type)]
     _, schemas = msgspec.json.schema_components(messages, ref_template=REFERENCE)
-    several = schemas["ChooseRequest"]["properties"]["allowed"]["anyOf"]
-    (listed,) = (schema for schema in several if schema.get("type") == "array")
-    if arms is not None:
-        listed["items"]["enum"] = list(arms)
-    if context is None:
-        del schemas["ChooseRequest"]["properties"]["context"]
-        return schemas
-    schemas["ChooseRequest"]["properties"]["context"] = {"$ref": REFERENCE.format(name="Context")}
-    schemas["ChooseRequest"]["required"] = ["context"]
-    return {**schemas, "Context": dict(context)}
+    schemas["BanditName"] = {"type": "string"}
+    if bandits:
+        schemas["BanditName"]["enum"] = [each.name for each in bandits]
+        # Of several bandits, whatever one of them accepts.
+        schemas["ObserveRequest"]["properties"]["reward"] |= {
+            "minimum": min(each.rewards[0] for each in bandits),
+            "maximum": max(each.rewards[1] for each in bandits),
+        }
+    choose = schemas["ChooseRequest"]
+    contexts = [each.context for each in bandits if each.context is not None]
+    if not contexts:
+        del choose["properties"]["context"]
+    elif len(bandits) > 1:
+        schemas["Context"] = {"type": "object"}
+    else:
+        schemas["Context"] = contexts[0]
+        choose["properties"]["context"] = {"$ref": REFERENCE.format(name="Context")}
+        choose["required"] = ["context"]
+    if len(bandits) == 1:
+        several = choose["properties"]["allowed"]["anyOf"]
+        (listed,) = (schema for schema in several if schema.get("type") == "array")
+        listed["items"]["enum"] = list(bandits[0].arms)
+    return schemas

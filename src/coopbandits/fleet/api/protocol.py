@@ -61,9 +61,9 @@ log = logging.getLogger(__name__)
 class RefusedError(Exception):
     """Ends parsing with an answer."""
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, sentence: str, *headers: tuple[bytes, bytes]) -> None:
         super().__init__(sentence)
-        self.answer = refused(status, sentence)
+        self.answer = refused(status, sentence, *headers)
 
 
 class Connection(asyncio.Protocol):
@@ -213,7 +213,8 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """Answer at once if the headers are enough to refuse the request."""
         if len(self._queue) >= MAX_AHEAD:
-            raise RefusedError(429, f"more than {MAX_AHEAD} requests wait; read the answers first")
+            sentence = f"more than {MAX_AHEAD} requests wait; read the answers first"
+            raise RefusedError(429, sentence, (b"retry-after", b"1"))
         headers = self._headers
         if self._earlier + self._chunk > self.owner.limits.max_header_bytes:  # perhaps
             self._bound(len(self._url) + sum(len(name) + len(value) for name, value in headers))

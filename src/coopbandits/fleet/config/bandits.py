@@ -157,6 +157,11 @@ class RewardScale(NamedTuple):
     bounded: bool
     sigma: float
 
+    @property
+    def accepted(self) -> tuple[float, float]:
+        """The lowest and the highest reward that is not rejected."""
+        return (self.low, self.high) if self.bounded else (-MAX_REWARD, MAX_REWARD)
+
     def unit(self, reward: float) -> float:
         """Return a valid reward on the agent's scale."""
         if not math.isfinite(reward):

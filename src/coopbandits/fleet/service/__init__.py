@@ -176,6 +176,27 @@ class BanditState(NamedTuple):
     open_tickets: int
 
 
+class BanditSchema(NamedTuple):
+    """What requests of one bandit may contain.
+
+    Attributes
+    ----------
+    name : str
+        The bandit.
+    arms : list of str
+        Its options.
+    rewards : tuple of float
+        The lowest and the highest reward that is accepted.
+    context : dict or None
+        The JSON schema of contexts; None without features.
+    """
+
+    name: str
+    arms: list[str]
+    rewards: tuple[float, float]
+    context: dict[str, Any] | None
+
+
 class UnauthorizedError(InputError):
     """The agent did not accept the token, or does not serve this caller at all."""
 
@@ -266,8 +287,8 @@ class Service(Protocol):
         With None; or with the error, if it may not be there.
         """
 
-    def context_schema(self) -> dict[str, Any] | None:
-        """Return what a context must be, as a JSON schema; None where there is none."""
+    def schemas(self) -> list[BanditSchema]:
+        """Return what requests of the bandits that choose may contain."""
 
     def bandit(self, name: str | None) -> BanditService:
         """Return one bandit of the agent; without a name, the one configured as default."""

@@ -18,6 +18,7 @@ from coopbandits.fleet.document.seal import from_json
 from coopbandits.fleet.identity.operators import key_text
 from coopbandits.fleet.protocol.node import Node
 from coopbandits.fleet.service import (
+    BanditSchema,
     BanditState,
     Metric,
     Stored,
@@ -128,9 +129,9 @@ class ServedAgent:
                 return service
         return None
 
-    def context_schema(self) -> dict[str, Any] | None:
-        """Return the JSON schema of contexts where there is one bandit only."""
-        return self._live[0].encoder.schema() if len(self._live) == 1 else None
+    def schemas(self) -> list[BanditSchema]:
+        """Return what requests of the bandits that choose may contain."""
+        return [each.schema() for each in self._live]
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows of the first bandit, with events after number `since`."""

@@ -33,6 +33,7 @@ from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ArmEstimate,
+    BanditSchema,
     BanditState,
     Choice,
     Context,
@@ -455,6 +456,11 @@ class ServedBandit:
                 f"option's may be up to {-lead:.3g} higher."
             )
         return Recommendation(arm, lead, found.pulls, confidence, lead > 0.0, text)
+
+    def schema(self) -> BanditSchema:
+        bandit = self.declared
+        arms = [arm.name for arm in bandit.arms]
+        return BanditSchema(bandit.name, arms, bandit.scale.accepted, bandit.encoder.schema())
 
     def summary(self) -> BanditState:
         bandit, replica = self.declared, self.replica
