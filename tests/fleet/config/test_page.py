@@ -19,6 +19,7 @@ from coopbandits.fleet.config import (
     model,
 )
 from coopbandits.fleet.config.bandits import MAX_AGENTS, SHARED
+from coopbandits.fleet.config.read import EXPANDED
 from coopbandits.fleet.config.values import ADDRESS, read_value
 
 PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "configuration.md"
@@ -87,3 +88,15 @@ def test_what_a_journal_depends_on_is_what_the_page_says() -> None:
     assert sorted(shared) == sorted(SHARED)
     failures = PAGE.with_name("failures.md").read_text().partition("The journal depends on ")[2]
     assert sorted(re.findall(r"`(\w+)`", failures.partition(".")[0])) == sorted(first)
+
+
+def test_keys_with_environment_variables_are_listed() -> None:
+    found = [
+        (set(re.findall(r"`(\w+)`", keys)), re.findall(r"`\[(\w+)\]`", tables))
+        for keys, tables in re.findall(
+            r"^- (.*) of (.*)[;.]$", section("Environment variables"), re.M
+        )
+    ]
+    assert {name: keys for keys, tables in found for name in tables} == {
+        name: set(keys) for name, keys in EXPANDED.items()
+    }

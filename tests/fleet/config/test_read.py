@@ -334,3 +334,67 @@ def test_paths_are_texts() -> None:
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(InputError, match="TOML"):
         write_config({"a": {"b": value}})
+
+
+POD: dict[str, Any] = {
+    "node": {"id": "${POD_NAME}", "listen": "${POD_IP}:7400", "advertise": "${POD_NAME}.shop:7400",
+             "api": "${POD_IP}:8400", "journal": "memory/${POD_NAME}-${ZONE}"},
+    "tls": {"ca": "${TLS}/ca.crt", "certificate": "${TLS}/tls.crt", "key": "${TLS}/tls.key"},
+    "api_limits": {"hosts": ["${POD_NAME}.shop", "shop"]},
+}  # fmt: skip
+
+
+def expanded(environment: dict[str, str], **node: Any) -> NodeConfig:
+    more = {"token_file": "token", "neighbors": "auto", "seeds": ["shop-0:7400"]}
+    data = GOOD | POD | {"node": POD["node"] | more | node, "neighbors": []}
+    return parse_config(data, "/here/agent.toml", now=NOW, environment=environment)
+
+
+def test_one_file_serves_many_agents() -> None:
+    for name, ip in (("pod-0", "10.0.0.7"), ("pod-4711", "10.0.9.9")):
+        config = expanded({"POD_NAME": name, "POD_IP": ip, "ZONE": "b", "TLS": "/tls"})
+        assert config.id == name
+        assert (config.listen, config.api) == (Address(ip, 7400), Address(ip, 8400))
+        assert config.advertise == Address(f"{name}.shop", 7400)
+        assert config.journal == Path(f"/here/memory/{name}-b")
+        assert config.tls == TlsFiles(*map(Path, ("/tls/ca.crt", "/tls/tls.crt", "/tls/tls.key")))
+        assert config.api_limits.hosts == (f"{name}.shop", "shop")
+
+
+@pytest.mark.parametrize("name", [{}, {"POD_NAME": ""}])
+def test_a_variable_that_is_missing_is_named(name: dict[str, str]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        expanded({"POD_IP": "10.0.0.7", "ZONE": "b", "TLS": "/tls"} | name)
+    problems = refused.value.problems
+    assert len(problems) == 4, problems
+    assert all("variable POD_NAME is not set or is empty; set it" in each for each in problems)
+    assert "[node] id is '${POD_NAME}'" in problems[0]
+
+
+def test_secrets_do_not_come_from_the_environment() -> None:
+    secret = "a-token-in-the-environment"
+    environment = {"POD_NAME": "a", "POD_IP": "10.0.0.7", "ZONE": "b", "TLS": "/t", "TOKEN": secret}
+    for key in ("token_file", "revoked"):
+        with pytest.raises(ConfigError) as refused:
+            expanded(environment, **{key: "${TOKEN}"})
+        (problem,) = refused.value.problems
+        assert (
+            f"[node] {key} is '${{TOKEN}}'; environment variables are expanded only in" in problem
+        )
+        assert secret not in problem
+
+
+def test_what_all_agents_share_has_no_variables() -> None:
+    data = GOOD | {"bandits": {"button": {"arms": ["${ZONE}", "$x"], "sigma": 1.0}}}
+    config = parse_config(data, "agent.toml", now=NOW, environment={"ZONE": "b"})
+    assert [arm.name for arm in config.bandits["button"].arms] == ["${ZONE}", "$x"]
+
+
+def test_a_value_from_the_environment_is_checked_like_any_other() -> None:
+    with pytest.raises(ConfigError, match="id is 'Pod_0'; it must be a name such as 'shop-1'"):
+        expanded({"POD_NAME": "Pod_0", "POD_IP": "10.0.0.7", "ZONE": "b", "TLS": "/t"})
+
+
+def test_the_environment_of_the_process_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_NAME", "shop-1")
+    assert made(("node.id", "${POD_NAME}")).id == "shop-1"

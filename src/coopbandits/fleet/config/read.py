@@ -25,8 +25,12 @@
     address = "10.0.0.2:7400"
 
 `ClusterConfig`, `BanditConfig`, `NodeConfig`, `ApiLimits` and `DocumentConfig` list all keys. All
-problems are reported at once, a sentence each: first wrong keys and values, then contradictions
-between valid ones, then problems of the files that are named.
+problems are reported at once, a sentence each: first missing environment variables, then wrong keys
+and values, then contradictions between valid ones, then problems of the files that are named.
+
+One file can serve many agents: in the keys of `EXPANDED`, ``${NAME}`` stands for an environment
+variable. `[cluster]`, `[bandits.NAME]` and `[document]` are the same on all agents and have none,
+and neither have files with secrets.
 
 `write_config` writes TOML, which the standard library can only read.
 """
@@ -34,6 +38,7 @@ between valid ones, then problems of the files that are named.
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -75,6 +80,16 @@ from coopbandits.fleet.identity.tls import (
 TABLES = (
     "cluster", "bandits", "node", "tls", "api_tls", "api_limits", "document", "neighbors",
 )  # fmt: skip
+
+EXPANDED = {
+    "node": ("id", "listen", "advertise", "journal", "api"),
+    "tls": TlsFiles._fields,
+    "api_tls": TlsFiles._fields,
+    "api_limits": ("hosts",),
+}
+"""The keys, by table, in which environment variables are expanded."""
+
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 MOVED = {
     key: f"[cluster] has {key}, which is a setting of a bandit; move it to a section [bandits.NAME]"
@@ -138,10 +153,54 @@ def _has_long_number(value: Any) -> bool:
     return isinstance(value, int) and value.bit_length() > 64
 
 
+def expand(
+    data: Mapping[str, Any], environment: Mapping[str, str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return parsed TOML with environment variables expanded, and a sentence per problem."""
+    problems: list[str] = []
+
+    def expanded(what: str, value: Any, accepted: bool) -> Any:
+        if isinstance(value, list):
+            return [expanded(what, each, accepted) for each in value]
+        if not isinstance(value, str) or not (names := VARIABLE.findall(value)):
+            return value
+        if not accepted:
+            listed = "; ".join(f"[{name}] {', '.join(keys)}" for name, keys in EXPANDED.items())
+            problems.append(
+                f"{what} is {value!r}; environment variables are expanded only in {listed}: write "
+                "the value itself"
+            )
+        missing = [name for name in names if not environment.get(name)]
+        if accepted and missing:
+            problems.append(
+                f"{what} is {value!r}, but the environment variable {missing[0]} is not set or is "
+                "empty; set it, or write the value itself"
+            )
+        if not accepted or missing:
+            return value
+        return VARIABLE.sub(lambda found: environment[found[1]], value)
+
+    found = dict(data)
+    for name, keys in EXPANDED.items():
+        if isinstance(table := data.get(name), dict):
+            found[name] = {
+                key: expanded(f"[{name}] {key}", value, key in keys) for key, value in table.items()
+            }
+    return found, problems
+
+
 def parse_config(
-    data: Mapping[str, Any], path: str | Path, *, now: float, insecure: bool = False
+    data: Mapping[str, Any],
+    path: str | Path,
+    *,
+    now: float,
+    insecure: bool = False,
+    environment: Mapping[str, str] = os.environ,
 ) -> NodeConfig:
     """Return the configuration in parsed TOML; relative paths start at the folder of `path`."""
+    data, problems = expand(data, environment)
+    if problems:
+        raise ConfigError(str(path), problems)
     tables = TableReader(data, TABLES, Path(path).absolute().parent)
     declared = _read_bandits(tables)
     cluster = tables.table("cluster", CLUSTER, MOVED)
