@@ -183,10 +183,13 @@ POD_MONITOR = only(
     apiVersion={"const": "monitoring.coreos.com/v1"}, kind={"const": "PodMonitor"},
     metadata=only(name=text(), labels=LABELS),
     spec=only(
-        jobLabel=text(), selector=only(matchLabels=LABELS),
+        selector=only(matchLabels=LABELS),
         podMetricsEndpoints={"type": "array", "items": only(
             port=text(), path=text(pattern="^/"),
             authorization=only(credentials=only(name=text(), key=text())),
+                relabelings={
+                    "type": "array", "items": only(targetLabel=text(), replacement=text()),
+                },
         )},
     ),
 )  # fmt: skip
@@ -225,6 +228,10 @@ def test_what_is_named_is_there(form: str) -> None:
     assert monitor["selector"]["matchLabels"].items() <= labels
     (endpoint,) = monitor["podMetricsEndpoints"]
     assert endpoint["port"] in ports
+    (label,) = endpoint["relabelings"]
+    assert (
+        f'{label["targetLabel"]}="{label["replacement"]}"' in (EXAMPLES / "alerts.yml").read_text()
+    )
     credentials = endpoint["authorization"]["credentials"]
     assert credentials["name"] == volumes["token"]["secret"]["secretName"]
     assert config_of("shop-0").token_file == Path(f"{mount_of(form, 'token')}/{credentials['key']}")
