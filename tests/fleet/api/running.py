@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from coopbandits.fleet.address import Address, parse_place
 from coopbandits.fleet.api import ApiServer
@@ -18,6 +18,13 @@ from coopbandits.fleet.api.site import Site
 from coopbandits.fleet.service import Service
 
 Running = TypeVar("Running", bound=Server)
+
+
+class Addressed(Protocol):
+    """Something that answers at an address: a server here, or a process elsewhere."""
+
+    @property
+    def address(self) -> str: ...
 
 
 class Response(NamedTuple):
@@ -74,7 +81,7 @@ def started(
 
 
 def ask(
-    server: Server,
+    server: Addressed,
     method: str,
     path: str,
     body: Any = None,
@@ -88,9 +95,9 @@ def ask(
         sent = {**kind, **sent}
     place = parse_place(server.address)
     if isinstance(place, Address):
-        connection = http.client.HTTPConnection(place.host, place.port, timeout=5)
+        connection = http.client.HTTPConnection(place.host, place.port, timeout=90)
     else:
-        connection = http.client.HTTPConnection("localhost", timeout=5)
+        connection = http.client.HTTPConnection("localhost", timeout=90)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(str(place))
     try:

@@ -17,7 +17,7 @@ from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jsonschema
 import msgspec
@@ -40,8 +40,8 @@ from coopbandits.fleet.service import (
     UnknownTicketError,
 )
 
-from ..process.agents import lonely, wait
-from .running import Response, ask, running
+from ..process.agents import Agent, lonely, wait
+from .running import Addressed, Response, ask, running
 from .stand_in import StandIn
 
 TOKEN = "0123456789abcdef"
@@ -145,7 +145,7 @@ class BriefStream(protocol.Stream):
 class Described:
     """The description that an agent serves, to which its answers are held."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: Addressed) -> None:
         self.server = server
         self.content = ask(server, "GET", "/openapi.json", headers=BEARER).json()
         self.seen: set[int] = set()
@@ -314,10 +314,38 @@ def test_a_stream_too_many_is_described(described: Described) -> None:
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
 
 
+class Process(NamedTuple):
+    """An agent in a process of its own."""
+
+    address: str
+
+
+def address_of(agent: Agent) -> str:
+    return re.findall(r"serves at (\S+),", agent.told())[-1]
+
+
+def test_an_agent_that_drains_and_stops_answers_as_described(tmp_path: Path) -> None:
+    with lonely(tmp_path, api="127.0.0.1:0") as agent:
+        agent.write_token(TOKEN)
+        agent.start()
+        described = Described(Process(address_of(agent)))
+        ticket = described.ask("/bandits/{bandit}/choose", "post", body=b"{}").json()["ticket"]
+        for body in (b'{"seconds": 600}', b"{}", b""):
+            assert described.ask("/drain", "post", body=body).json() == {"draining": True}
+        for path in ("/choose", "/bandits/{bandit}/choose"):
+            refused = described.ask(path, "post", body=b"{}")
+            assert (refused.status, refused.json()["reason"]) == (503, "draining")
+        assert described.ask("/ready", "get").status == 503
+        assert described.ask("/alive", "get").status == 200
+        reward = {"ticket": ticket, "reward": 1.0}
+        assert described.ask("/observe", "post", body=reward).status == 200
+        assert agent.end() == 0
+
+
 def test_the_description_follows_declared_bandits(tmp_path: Path) -> None:
     with lonely(tmp_path, api="127.0.0.1:0") as agent:
         agent.start()
-        place = re.findall(r"serves at (\S+),", agent.told())[-1]
+        place = address_of(agent)
 
         def names() -> list[str]:
             with urllib.request.urlopen(f"http://{place}/openapi.json", timeout=90) as answer:
