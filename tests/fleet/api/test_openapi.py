@@ -85,6 +85,16 @@ def test_the_options_of_a_single_bandit_are_named() -> None:
     assert nothing == {"type": "null"}
 
 
+def test_a_retired_bandit_takes_rewards_and_makes_no_choices() -> None:
+    retired = BanditSchema("search", [], (-5.0, 0.5), CONTEXT)
+    schemas = describe([BUTTON, retired])["components"]["schemas"]
+    assert schemas["BanditName"]["enum"] == ["button", "search"]
+    assert schemas["ObserveRequest"]["properties"]["reward"]["minimum"] == -5.0
+    several, _ = schemas["ChooseRequest"]["properties"]["allowed"]["anyOf"]
+    assert several["items"]["enum"] == ["blue"]
+    assert "context" not in schemas["ChooseRequest"]["properties"]
+
+
 def test_what_any_of_several_bandits_accepts_is_described() -> None:
     other = BanditSchema("search", ["old", "new"], (-5.0, 0.5), CONTEXT)
     described = describe([BUTTON, other])
@@ -321,7 +331,7 @@ class Process(NamedTuple):
 
 
 def address_of(agent: Agent) -> str:
-    return re.findall(r"serves at (\S+),", agent.told())[-1]
+    return str(re.findall(r"serves at (\S+),", agent.told())[-1])
 
 
 def test_an_agent_that_drains_and_stops_answers_as_described(tmp_path: Path) -> None:

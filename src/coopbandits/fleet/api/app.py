@@ -131,6 +131,7 @@ class Api(Site):
             path[1:]: self.endpoints[path]._replace(public=False) for path in OF_BANDIT
         }
         self._feeds: dict[str | None, _Watched] = {None: _Watched()}
+        self._description: tuple[object, bytes] | None = None  # and what it was made of
         self._failed = False
 
     def find(self, path: str, query: str) -> Route:
@@ -238,8 +239,12 @@ class Api(Site):
 
     def openapi(self, _: Request) -> Answer:
         """Describe this API."""
-        public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
-        return accepted(describe(self.service.schemas(), self.token is not None, public))
+        described = self.service.schemas(), self.token is not None
+        if self._description is None or self._description[0] != described:
+            public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
+            # It takes milliseconds, in which no other request is answered.
+            self._description = described, _encode(describe(*described, public))
+        return Answer(200, self._description[1])
 
     def state(self, request: Request) -> Answer:
         """Return what a page shows, with events after `since`."""

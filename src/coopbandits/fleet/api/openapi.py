@@ -279,7 +279,7 @@ def describe(
     Parameters
     ----------
     bandits : sequence of BanditSchema
-        The bandits that choose. The options, rewards and features of a single one are described.
+        All bandits. If only one of them chooses, its options and features are described.
     protected : bool
         Whether a token is needed.
     public : collection of str
@@ -382,18 +382,18 @@ def _schemas(bandits: Sequence[BanditSchema]) -> dict[str, Any]:
             "minimum": min(each.rewards[0] for each in bandits),
             "maximum": max(each.rewards[1] for each in bandits),
         }
-    choose = schemas["ChooseRequest"]
-    contexts = [each.context for each in bandits if each.context is not None]
+    choose, choosing = schemas["ChooseRequest"], [each for each in bandits if each.arms]
+    contexts = [each.context for each in choosing if each.context is not None]
     if not contexts:
         del choose["properties"]["context"]
-    elif len(bandits) > 1:
+    elif len(choosing) > 1:
         schemas["Context"] = {"type": "object"}
     else:
         schemas["Context"] = contexts[0]
         choose["properties"]["context"] = {"$ref": REFERENCE.format(name="Context")}
         choose["required"] = ["context"]
-    if len(bandits) == 1:
+    if len(choosing) == 1:
         several = choose["properties"]["allowed"]["anyOf"]
         (listed,) = (schema for schema in several if schema.get("type") == "array")
-        listed["items"]["enum"] = list(bandits[0].arms)
+        listed["items"]["enum"] = list(choosing[0].arms)
     return schemas

@@ -184,7 +184,7 @@ class BanditSchema(NamedTuple):
     name : str
         The bandit.
     arms : list of str
-        Its options.
+        Its options; none once it is retired.
     rewards : tuple of float
         The lowest and the highest reward that is accepted.
     context : dict or None
@@ -288,7 +288,7 @@ class Service(Protocol):
         """
 
     def schemas(self) -> list[BanditSchema]:
-        """Return what requests of the bandits that choose may contain."""
+        """Return what requests of every bandit may contain."""
 
     def bandit(self, name: str | None) -> BanditService:
         """Return one bandit of the agent; without a name, the one configured as default."""

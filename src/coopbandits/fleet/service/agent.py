@@ -130,8 +130,8 @@ class ServedAgent:
         return None
 
     def schemas(self) -> list[BanditSchema]:
-        """Return what requests of the bandits that choose may contain."""
-        return [each.schema() for each in self._live]
+        """Return what requests of every bandit may contain."""
+        return [each.schema() for each in self.services.values()]
 
     def state(self, since: int = 0) -> AgentState:
         """Return what a page shows of the first bandit, with events after number `since`."""
