@@ -436,23 +436,40 @@ def on_loopback(text: str, root: Path, pod: str, at: Mapping[str, Any]) -> str:
     return re.sub(r'"([\w-]+)\.shop:7400"', lambda found: f'"{at[found[1]]}"', text)
 
 
+class Pods:
+    """The pods' agents, run by what Containerfile and manifest say."""
+
+    def __init__(self, folder: Path) -> None:
+        image = (EXAMPLES / "Containerfile").read_text()
+        (entry,) = re.findall(r"^ENTRYPOINT (.*)$", image, re.M)
+        assert json.loads(entry) == ["/opt/coopbandits/bin/coopbandits", "agent"]
+        self.folder = folder
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, pod: str) -> None:
+        (argument,), (variable,) = agent_of("agents")["args"], agent_of("agents")["env"]
+        command = [sys.executable, "-m", "coopbandits", "agent", f"{self.folder / pod}{argument}"]
+        with (self.folder / f"{pod}.log").open("ab") as log:
+            self.running[pod] = subprocess.Popen(
+                command, stderr=log, env=os.environ | {variable["name"]: pod}
+            )
+
+    def logged(self, pod: str) -> list[str]:
+        """Return the messages in the log of an agent."""
+        lines = (self.folder / f"{pod}.log").read_text().splitlines()
+        return [str(json.loads(line)["message"]) for line in lines]
+
+
 @contextlib.contextmanager
-def started(folder: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
-    """Run the pods' agents by what Containerfile and manifest say; none is left behind."""
-    image = (EXAMPLES / "Containerfile").read_text()
-    (entry,) = re.findall(r"^ENTRYPOINT (.*)$", image, re.M)
-    assert json.loads(entry) == ["/opt/coopbandits/bin/coopbandits", "agent"]
-    made: dict[str, subprocess.Popen[bytes]] = {}
-    (argument,) = agent_of("agents")["args"]
+def started(folder: Path) -> Iterator[Pods]:
+    """Run all pods; none is left behind."""
+    pods = Pods(folder)
     try:
         for pod in PODS:
-            command = [sys.executable, "-m", "coopbandits", "agent", f"{folder / pod}{argument}"]
-            (variable,) = (each["name"] for each in agent_of("agents")["env"])
-            with (folder / f"{pod}.log").open("wb") as log:
-                made[pod] = subprocess.Popen(command, stderr=log, env=os.environ | {variable: pod})
-        yield made
+            pods.start(pod)
+        yield pods
     finally:
-        for process in made.values():
+        for process in pods.running.values():
             process.kill()
             process.wait()
 
@@ -498,7 +515,7 @@ def test_what_the_manifests_say_works_as_processes(tmp_path: Path) -> None:
                 "certificates": certificate_files(certificates, pod),
             })  # fmt: skip
         apis = [str(at[f"{pod} API"]) for pod in PODS]
-        with started(tmp_path) as running:
+        with started(tmp_path) as pods:
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 wait(partial(all_pass, probe, apis), probe)
 
@@ -518,12 +535,12 @@ def test_what_the_manifests_say_works_as_processes(tmp_path: Path) -> None:
                 Client(apis[2], TOKEN, PATIENCE, bandit="button") as last,
             ):
                 open_ticket = first.choose().ticket
-                running["shop-0"].send_signal(signal.SIGTERM)
+                pods.running["shop-0"].send_signal(signal.SIGTERM)
                 wait(lambda: not passes("readinessProbe", apis[0]))
                 assert passes("livenessProbe", apis[0])  # or it would be killed while it drains
                 first.observe(open_ticket, 1.0)
-                assert running["shop-0"].wait(PATIENCE) == 0
-                wait(lambda: sum(arm.pulls for arm in last.arms()) == 1.0)
-            assert running["shop-1"].poll() is None
-        told = (tmp_path / "shop-0.log").read_text().splitlines()
-        assert json.loads(told[-1])["message"].startswith("agent shop-0 stopped")
+                assert pods.running["shop-0"].wait(PATIENCE) == 0
+                assert pods.logged("shop-0")[-1].startswith("agent shop-0 stopped")
+                pods.start("shop-0")  # as the StatefulSet does, on the same volume
+                wait(lambda: sum(arm.pulls for arm in last.arms()) == 1.0, "the reward is lost")
+            assert pods.running["shop-1"].poll() is None

@@ -99,8 +99,9 @@ def between(address: str, reply: Reply) -> Iterator[str]:
             body = self.rfile.read(int(self.headers["content-length"]))
 
             def ask() -> bytes:
+                headers = {name.lower(): value for name, value in self.headers.items()}
                 with closing(HTTPConnection(address, timeout=PATIENCE)) as agent:
-                    agent.request("POST", self.path, body, dict(self.headers) | {"Host": address})
+                    agent.request("POST", self.path, body, headers | {"host": address})
                     found = agent.getresponse()
                     return answer(f"{found.status} {found.reason}", found.read())
 
