@@ -13,7 +13,7 @@ import pytest
 
 from coopbandits.core import InputError
 from coopbandits.fleet.identity.certs import init_authority, issue, renew
-from coopbandits.fleet.identity.tls import Credentials, peer_name, reason_of
+from coopbandits.fleet.identity.tls import Credentials, reason_of
 
 from ..transport.nodes import credentials
 
@@ -116,13 +116,6 @@ def test_an_encrypted_key_asks_nobody(folder: Path) -> None:
     path.write_bytes(locked)
     with pytest.raises(InputError, match="encrypted"):
         credentials(folder, "alpha")
-
-
-def test_a_certificate_has_one_name_or_none() -> None:
-    assert peer_name({"subjectAltName": (("DNS", "a"), ("IP Address", "::1"))}) == "a"
-    assert peer_name({"subjectAltName": (("DNS", "a"), ("DNS", "b"))}) is None
-    assert peer_name({"subject": ((("commonName", "a"),),)}) is None
-    assert peer_name(None) is None
 
 
 @pytest.mark.parametrize(
