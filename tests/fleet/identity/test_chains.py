@@ -89,7 +89,7 @@ def test_an_intermediate_may_be_trusted_instead_of_the_root(company: Company) ->
         lambda: Credentials("shop-1", *files(company, "visitor", "issuing")),
         lambda: Notary("shop-1", files(company, "visitor", "issuing"), SCOPE, 4),
     ):
-        with pytest.raises(InputError, match="authority|issuer"):
+        with pytest.raises(InputError, match=r"authority|issuer"):
             check()
 
 

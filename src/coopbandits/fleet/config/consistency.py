@@ -275,8 +275,8 @@ def _discovery(config: NodeConfig) -> Iterator[str]:
     if config.tls is None:
         yield (
             '[node] neighbors is "auto", but there is no [tls]; agents recognise discovered '
-            "neighbours by their certificates only: make them with: coopbandits certs init authority, "
-            f"and {issue_command(config.id)}"
+            "neighbours by their certificates only: make them with: coopbandits certs init "
+            f"authority, and {issue_command(config.id)}"
         )
     services = [str(each) for each in config.seeds if each.is_service]
     if services and find_spec("dns") is None:

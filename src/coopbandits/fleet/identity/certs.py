@@ -430,13 +430,11 @@ def _load_authority(folder: Path, now: datetime, passphrase: Passphrase) -> Auth
 def _load_key(path: Path, passphrase: Passphrase, remedy: str) -> ec.EllipticCurvePrivateKey:
     """Return a private key, decrypted if need be."""
     content = _read(path)
+    secret = passphrase() if b"ENCRYPTED" in content else None
     try:
-        try:
-            key = serialization.load_pem_private_key(content, None)
-        except TypeError:  # it is encrypted
-            key = serialization.load_pem_private_key(content, passphrase())
+        key = serialization.load_pem_private_key(content, secret)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        if b"ENCRYPTED" in content:
+        if secret:
             raise InputError(
                 f"cannot decrypt the key {path}: {error}; give the passphrase that it was "
                 "encrypted with"

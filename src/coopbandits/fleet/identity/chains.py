@@ -81,8 +81,13 @@ def holder_of(certificate: x509.Certificate) -> Holder:
 
 def read_holder(certificate: bytes | None) -> Holder:
     """Return whose certificate this is, from DER, as a TLS connection has it."""
+    return holder_of(read_der(certificate or b""))
+
+
+def read_der(certificate: bytes) -> x509.Certificate:
+    """Return a certificate from its DER form."""
     try:
-        return holder_of(x509.load_der_x509_certificate(certificate or b""))
+        return x509.load_der_x509_certificate(certificate)
     except (ValueError, x509.InvalidVersion) as error:
         raise InputError(f"a certificate that cannot be read: {error}") from None
 

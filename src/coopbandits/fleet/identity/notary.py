@@ -35,6 +35,7 @@ from coopbandits.fleet.identity.chains import (
     holder_of,
     is_authority,
     read_certificates,
+    read_der,
 )
 from coopbandits.fleet.identity.files import file_version
 
@@ -201,7 +202,7 @@ class Notary:
         fingerprint = self.fingerprint_of(certificate)
         if fingerprint in self.authors or fingerprint in self._intermediates:
             return fingerprint
-        found = _read(certificate)
+        found = read_der(certificate)
         if is_authority(found):
             self._learn_intermediate(fingerprint, found)
             return fingerprint
@@ -211,7 +212,7 @@ class Notary:
         return fingerprint
 
     def _certified(self, certificate: bytes) -> Author:
-        return certified(_read(certificate), [*self._intermediates.values()], self.trusted)
+        return certified(read_der(certificate), [*self._intermediates.values()], self.trusted)
 
     def _learn_intermediate(self, fingerprint: bytes, found: x509.Certificate) -> None:
         """Keep an intermediate that is signed; what it may sign is checked with every path."""
@@ -304,7 +305,7 @@ def certified(
 def is_intermediate(certificate: bytes) -> bool:
     """Return whether a certificate, in DER form, may sign others."""
     try:
-        return is_authority(_read(certificate))
+        return is_authority(read_der(certificate))
     except InputError:
         return False
 
@@ -319,13 +320,6 @@ def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bo
 
 def _der(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.DER)
-
-
-def _read(certificate: bytes) -> x509.Certificate:
-    try:
-        return x509.load_der_x509_certificate(certificate)
-    except (ValueError, x509.InvalidVersion) as error:
-        raise InputError(f"a certificate that cannot be read: {error}") from None
 
 
 class ThrowawayNotary(Notary):
