@@ -44,6 +44,7 @@ BODY_ERRORS = {
     422: "The body does not fit, or has an invalid value.",
 }
 UNAUTHORIZED = {401: "No valid token."}
+NO_SCOPE = "Or the token lacks the scope."
 UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full or it is about to stop."}
 TOO_FAST = "Calls are faster than the cluster allows."
 FAILED = {500: "The agent failed; its log says why."}
@@ -91,6 +92,19 @@ OF_DEFAULT = ("/choose", "/observe", "/arms", "/recommendation")
 
 OF_BANDIT = (*OF_DEFAULT, "/export")
 """The calls of single bandits; without a name, an export has all bandits."""
+
+CHOOSE, METRICS, ADMIN = "choose", "metrics", "admin"
+"""Scopes of tokens: for applications, for monitoring, and for operators."""
+
+SCOPES = {
+    **dict.fromkeys(("/choose", "/observe"), (CHOOSE,)),
+    **dict.fromkeys(("/arms", "/recommendation"), (CHOOSE, ADMIN)),
+    **dict.fromkeys(("/bandits", "/health"), (CHOOSE, METRICS, ADMIN)),
+    "/metrics": (METRICS,),
+    **dict.fromkeys(("/ui/state", "/ui/events"), (METRICS, ADMIN)),
+    **dict.fromkeys(("/drain", "/export", "/cluster", "/cluster/document"), (ADMIN,)),
+}
+"""The scopes whose tokens open a path, also of a bandit; the other paths are opened by all."""
 
 NO_DEFAULT = "No bandit is named, and default_bandit is not set."
 
@@ -266,7 +280,14 @@ def describe(
         paths[operation.path] = {operation.method: _described(operation, secret, context)}
     components: dict[str, Any] = {"schemas": _schemas(arms, context)}
     if protected:
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        components["securitySchemes"] = {
+            "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "One token may open everything; others have the scope choose, "
+                "metrics or admin, as listed under security.",
+            }
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": "coopbandits agent", "version": __version__},
@@ -288,7 +309,8 @@ def _described(operation: Operation, secret: bool, context: Any) -> dict[str, An
     if parameters := [each for each in operation.parameters if context or each != ASKED_CONTEXT]:
         described["parameters"] = parameters
     if secret:
-        described["security"] = [{"token": []}]
+        scopes = SCOPES.get(operation.path.removeprefix("/bandits/{bandit}"), ())
+        described["security"] = [{"token": [scope]} for scope in scopes] or [{"token": []}]
     return described
 
 
@@ -300,6 +322,8 @@ def _answers(operation: Operation, secret: bool) -> dict[str, Any]:
         named = operation.path not in OF_DEFAULT
         answers["200"]["links"] = REWARD_LINK_OF_BANDIT if named else REWARD_LINK
     errors = {**HEAD_ERRORS, **operation.errors, **FAILED, **(UNAUTHORIZED if secret else {})}
+    if secret:
+        errors[403] = f"{errors[403]} {NO_SCOPE}"
     for status, text in sorted(errors.items()):
         answers[str(status)] = {"description": text, "content": _content(ErrorAnswer)}
         if status in HEADERS:

@@ -67,7 +67,7 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     else:
         yield "neighbours", f"{len(listed)}: {', '.join(listed)}" if listed else "none"
     yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
-    protected = ("with a token" * bool(config.token_file), "mutual TLS" * bool(config.api_tls))
+    protected = ("with a token" * config.needs_token, "mutual TLS" * bool(config.api_tls))
     yield "API", ", ".join(filter(None, (show_place(config.api), *protected)))
     if config.default_bandit is not None:
         yield "default", f"bandit {config.default_bandit}, for calls that name none"

@@ -342,7 +342,7 @@ def _api(config: NodeConfig) -> Iterator[str]:
             f"[node] api is {place}, which others can reach, and there is no [tls]; choose an "
             "address of this machine such as 127.0.0.1, or unix:PATH"
         )
-    elif config.token_file is None and config.api_tls is None:
+    elif not config.needs_token and config.api_tls is None:
         yield (
             f"[node] api is {place}, which others can reach; give a token_file or [api_tls], or "
             "choose an address of this machine such as 127.0.0.1, or unix:PATH"

@@ -139,6 +139,8 @@ def _checks(config: NodeConfig, now: float) -> Iterator[Callable[[], Finding]]:
     """Yield checks that raise InputError for what an agent would reject at its start."""
     if config.token_file is not None:
         yield partial(_token, "token", config.token_file)
+    for scope, path in config.api_tokens.by_scope().items():
+        yield partial(_token, f"token to {scope}" if scope == "choose" else f"{scope} token", path)
     for bandit in config.bandits.values():
         if bandit.token_file is not None:
             yield partial(_token, f"token of {bandit.name}", bandit.token_file)
