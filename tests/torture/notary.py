@@ -43,6 +43,7 @@ class VirtualNotary(Notary):
         self.node = node
         self.prefix = msgspec.msgpack.encode(["coopbandits entry", *scope])
         self.authors, self.holders, self._bound = {}, WeakSet(), {}
+        self._intermediates = {}
         self.fingerprint = self.learn(certificate_of(node))
 
     def refresh(self) -> None:

@@ -12,8 +12,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.identity.chains import find_path, holder_of, read_certificates
-from coopbandits.fleet.identity.notary import Notary
+from coopbandits.fleet.identity.notary import MAX_KEPT_INTERMEDIATES, Notary
 from coopbandits.fleet.identity.tls import Credentials
 
 from .company import AGENT, CA, Company
@@ -59,6 +60,8 @@ def test_entries_are_proven_through_intermediates(company: Company) -> None:
     author = Notary("shop-1", files(company, "one"), SCOPE, 4)
     proof, own = author.sign(b"entry"), author.authors[author.fingerprint]
     assert len(own.intermediates) == 1
+    narrow = Notary("shop-1", files(company, "one", "issuing"), SCOPE, 4)
+    assert narrow.authors[narrow.fingerprint].intermediates == own.intermediates
     # Its file has an intermediate of its own, or the CA file lists the same one.
     for reader in (
         Notary("shop-2", files(company, "two"), SCOPE, 4),
@@ -165,6 +168,17 @@ def test_names_that_are_no_ids(company: Company, names: tuple[str, ...], sentenc
             check("shop-1.example.org", *files(company, file))
 
 
+def test_few_intermediates_are_kept(company: Company) -> None:
+    """Those that no author needs make room; the others stay, however many come."""
+    reader = Notary("shop-2", files(company, "two"), SCOPE, 4)
+    for at in range(MAX_KEPT_INTERMEDIATES + 4):
+        made = read_certificates(company.sign("many", "root", CA, "-days", str(at + 5)))
+        assert reader.knows(reader.learn(der(made[0])))
+    assert len(reader._intermediates) <= MAX_KEPT_INTERMEDIATES
+    author = Notary("shop-1", files(company, "one"), SCOPE, 4)
+    assert reader.knows(reader.learn(author.authors[author.fingerprint].certificate))
+
+
 def test_an_authority_that_is_removed_is_not_believed_any_more(
     company: Company, tmp_path: Path
 ) -> None:
@@ -193,3 +207,12 @@ def test_an_authority_that_is_removed_is_not_believed_any_more(
     assert reader.author(proof) is None
     with pytest.raises(InputError, match="has not signed"):
         reader.learn(shown.certificate)
+
+
+def test_an_agent_may_have_the_name_of_its_authority(tmp_path: Path) -> None:
+    init_authority(tmp_path, name="shop")
+    issue(tmp_path, ["shop"])
+    three = tmp_path / "ca.pem", tmp_path / "shop.pem", tmp_path / "shop-key.pem"
+    author = Notary("shop", three, SCOPE, 4)
+    assert author.holds(b"entry", author.sign(b"entry"))
+    assert author.authors[author.fingerprint].intermediates == ()

@@ -11,7 +11,7 @@ import pytest
 
 from coopbandits.core.aggregate.entries import HEADER, entry_number
 from coopbandits.fleet.identity.certs import renew, request, sign_requests
-from coopbandits.fleet.protocol.entries import FINGERPRINT
+from coopbandits.fleet.identity.notary import FINGERPRINT
 from coopbandits.fleet.transport import Arrival
 from tests.torture.world import World
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -160,10 +159,12 @@ class Notary:
                 f"`{issue_command(self.node)}` and the authority {self.files[0]}"
             ) from None
         self._key, self.fingerprint = private, self.fingerprint_of(author.certificate)
-        self._intermediates |= {self.fingerprint_of(_der(each)): each for each in intermediates}
+        known = [*intermediates, *filter(_is_issued, trusted), *self._intermediates.values()]
         if trusted != self.trusted:
-            self.trusted = trusted
-            self._distrust()
+            self.trusted, self._intermediates = trusted, {}
+        for each in known:
+            self._keep_intermediate(each)
+        self._distrust()
         self.authors[self.fingerprint] = author
         self.bind(author, self.node)
 
@@ -193,6 +194,8 @@ class Notary:
     def learn(self, certificate: bytes) -> bytes:
         """Keep an author's certificate, or an intermediate, in DER form; return its fingerprint.
 
+        An intermediate that cannot be used is not kept: agents may trust different ones of a path.
+
         Raises
         ------
         InputError
@@ -200,32 +203,38 @@ class Notary:
             curve P-256; or there is no room.
         """
         fingerprint = self.fingerprint_of(certificate)
-        if fingerprint in self.authors or fingerprint in self._intermediates:
+        if self.knows(fingerprint):
             return fingerprint
         found = read_der(certificate)
         if is_authority(found):
-            self._learn_intermediate(fingerprint, found)
+            self._keep_intermediate(found)
             return fingerprint
         if len(self.authors) >= self.max_authors:
             self._make_room()
         self.authors[fingerprint] = self._certified(certificate)
         return fingerprint
 
+    def knows(self, fingerprint: bytes) -> bool:
+        """Return whether a certificate is kept."""
+        return fingerprint in self.authors or fingerprint in self._intermediates
+
     def _certified(self, certificate: bytes) -> Author:
         return certified(read_der(certificate), [*self._intermediates.values()], self.trusted)
 
-    def _learn_intermediate(self, fingerprint: bytes, found: x509.Certificate) -> None:
+    def _keep_intermediate(self, found: x509.Certificate) -> None:
         """Keep an intermediate that is signed; what it may sign is checked with every path."""
-        if not any(map(partial(_issued_by, found), (*self.trusted, *self._intermediates.values()))):
-            raise InputError("an intermediate that the fleet's authority has not signed")
+        issuers = (*self.trusted, *self._intermediates.values())
+        if found in issuers[len(self.trusted) :]:
+            return
+        if found not in self.trusted and not any(_issued_by(found, each) for each in issuers):
+            return
         if len(self._intermediates) >= MAX_KEPT_INTERMEDIATES:
             needed = {each for author in self.authors.values() for each in author.intermediates}
             self._intermediates = {
                 key: each for key, each in self._intermediates.items() if _der(each) in needed
             }
-        if len(self._intermediates) >= MAX_KEPT_INTERMEDIATES:
-            raise InputError(f"more than {MAX_KEPT_INTERMEDIATES} intermediate certificates")
-        self._intermediates[fingerprint] = found
+        if len(self._intermediates) < MAX_KEPT_INTERMEDIATES:
+            self._intermediates[self.fingerprint_of(_der(found))] = found
 
     def _make_room(self) -> None:
         """Drop certificates behind no kept entry, such as those from before a renewal.
@@ -298,7 +307,8 @@ def certified(
         raise InputError(
             f"a certificate of {min(holder.names)} whose key is not on the curve P-256"
         )
-    own, *issuers = map(_der, path[:-1])
+    # A trusted intermediate travels too: others may trust the root alone.
+    own, *issuers = map(_der, [path[0], *filter(_is_issued, path[1:])])
     return Author(holder.names, key, holder.key, ends_of(path), own, tuple(reversed(issuers)))
 
 
@@ -316,6 +326,11 @@ def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bo
     except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
         return False
     return True
+
+
+def _is_issued(certificate: x509.Certificate) -> bool:
+    """Return whether a certificate is not a root."""
+    return certificate.issuer != certificate.subject
 
 
 def _der(certificate: x509.Certificate) -> bytes:

@@ -46,6 +46,7 @@ from coopbandits.core.aggregate.entries import (
 )
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.chains import MAX_INTERMEDIATES
 from coopbandits.fleet.identity.notary import (
     FINGERPRINT,
     PROOF,
@@ -301,9 +302,13 @@ class ProofBook:
         if left < 1.0:
             raise ForgedError("more certificates that cannot be used than are looked at")
         self._patience[sender] = left - 1.0, now  # unless all are good
+        useless = 0
         for certificate in certificates:
-            self.notary.learn(certificate)
-        self._patience[sender] = left, now
+            useless += not self.notary.knows(self.notary.learn(certificate))
+            if useless > MAX_INTERMEDIATES:
+                raise InputError(f"{useless} intermediate certificates that cannot be used")
+        if not useless:
+            self._patience[sender] = left, now
         return proofs
 
     def replaces(self, new: Proven, known: Proven) -> bool:
