@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from coopbandits.fleet.identity.certs import init_authority
+from coopbandits.fleet.identity.certs import issue as make
+from coopbandits.fleet.process.embedded import LocalAgent
+
 from .identity.company import CA, Company
 from .process.agents import Agent, pulls, wait
 from .transport.nodes import places
@@ -124,6 +128,18 @@ def test_a_fleet_goes_over_to_another_root_without_a_restart(tmp_path: Path) -> 
         agents[0].start()
         wait(lambda: known(agents) == [counted] * 3, agents[0].told())
         assert not any(sum(metric(agent, "refused_frames_total")) for agent in agents)
+
+
+def test_an_agent_warns_of_its_certificate_when_it_starts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    init_authority(tmp_path, days=12)  # which ends the link, before the certificate would
+    make(tmp_path, ["alpha"], days=12)
+    agent = Agent(tmp_path / "alpha", certificates=tmp_path)
+    with LocalAgent(agent.path):
+        pass
+    (said,) = (text for text in caplog.messages if "expires in 12 days" in text)
+    assert "coopbandits certs renew authority --out certificates" in said
 
 
 def test_names_of_a_company_link_two_agents(tmp_path: Path) -> None:

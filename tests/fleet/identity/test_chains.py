@@ -216,3 +216,16 @@ def test_an_agent_may_have_the_name_of_its_authority(tmp_path: Path) -> None:
     author = Notary("shop", three, SCOPE, 4)
     assert author.holds(b"entry", author.sign(b"entry"))
     assert author.authors[author.fingerprint].intermediates == ()
+
+
+def test_a_certificate_without_names_proves_nothing(company: Company) -> None:
+    company.sign("nameless", "issuing", AGENT)
+    company.chain("nameless-chain", "nameless", "issuing")
+    with pytest.raises(InputError, match="is a certificate"):
+        Credentials("nameless", *files(company, "nameless"))
+    (found,) = read_certificates(company.path("nameless.pem"))
+    reader = Notary("shop-2", files(company, "two"), SCOPE, 4)
+    for content in (der(found), der(found)[:-9], b"", b"0\x82\xff\xff"):
+        with pytest.raises(InputError, match="a certificate"):
+            reader.learn(content)
+    assert len(reader.authors) == 1

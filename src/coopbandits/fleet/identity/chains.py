@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
@@ -32,6 +33,13 @@ MAX_NAMES = 64
 
 MAX_INTERMEDIATES = 4
 """The most certificates between an agent's and the trusted one."""
+
+
+UNREADABLE = (
+    ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.ExtensionNotFound,
+    x509.DuplicateExtension, x509.UnsupportedGeneralNameType,
+)  # fmt: skip
+"""What reading a part of a certificate raises, which anybody may have made."""
 
 
 class Holder(NamedTuple):
@@ -62,21 +70,21 @@ def holder_of(certificate: x509.Certificate) -> Holder:
     """
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        given = [name.lower() for name in found.get_values_for_type(x509.DNSName)]
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
-        given = []
+        given, key = found.get_values_for_type(x509.DNSName), key_digest(certificate)
+    except UNREADABLE as error:
+        raise InputError(f"a certificate without names or key that can be read: {error}") from None
     for name in given:
         if "*" in name:
             raise InputError(
                 f"a certificate with the wildcard {name!r}, which is the name of no single agent"
             )
-    names = frozenset(name for name in given if NODE_ID.fullmatch(name))
+    names = frozenset(name for name in map(str.lower, given) if NODE_ID.fullmatch(name))
     if not 0 < len(names) <= MAX_NAMES:
         raise InputError(
             f"a certificate with {len(names)} DNS names that can be ids; it must have 1 to "
             f"{MAX_NAMES}"
         )
-    return Holder(names, key_digest(certificate))
+    return Holder(names, key)
 
 
 def read_holder(certificate: bytes | None) -> Holder:
@@ -88,7 +96,7 @@ def read_der(certificate: bytes) -> x509.Certificate:
     """Return a certificate from its DER form."""
     try:
         return x509.load_der_x509_certificate(certificate)
-    except (ValueError, x509.InvalidVersion) as error:
+    except UNREADABLE as error:
         raise InputError(f"a certificate that cannot be read: {error}") from None
 
 
@@ -124,7 +132,7 @@ def is_authority(certificate: x509.Certificate) -> bool:
     """Return whether a certificate may sign others."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
+    except UNREADABLE:
         return False
     return found.value.ca
 
@@ -157,7 +165,7 @@ def find_path(
             return verifier.verify(certificate, used).chain
         except VerificationError as error:
             reason = str(error).removeprefix("validation failed: ")
-        except ValueError as error:  # something in it cannot be parsed
+        except UNREADABLE as error:
             reason = str(error)
     raise InputError(f"a certificate that the fleet's authority has not signed: {reason}")
 

@@ -22,13 +22,14 @@ from weakref import WeakSet
 
 import msgspec
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.certs import issue_command, throwaway_files
 from coopbandits.fleet.identity.chains import (
+    UNREADABLE,
     ends_of,
     find_path,
     holder_of,
@@ -323,7 +324,7 @@ def is_intermediate(certificate: bytes) -> bool:
 def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):
+    except (InvalidSignature, *UNREADABLE):
         return False
     return True
 
