@@ -6,6 +6,7 @@ check it. That is all that the protocol asks of the real ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from hashlib import blake2b
 from weakref import WeakSet
@@ -23,8 +24,11 @@ AUTHORITY = b"the key of the authority"
 class VirtualAuthor(msgspec.Struct, frozen=True):
     """Somebody with a virtual certificate."""
 
-    name: str
+    names: frozenset[str]
+    digest: bytes
     certificate: bytes
+    ends: float = math.inf
+    intermediates: tuple[bytes, ...] = ()
 
 
 def certificate_of(name: str) -> bytes:
@@ -38,7 +42,8 @@ class VirtualNotary(Notary):
     def __init__(self, node: str, scope: tuple[str, int]) -> None:
         self.node = node
         self.prefix = msgspec.msgpack.encode(["coopbandits entry", *scope])
-        self.authors, self.holders = {}, WeakSet()
+        self.authors, self.holders, self._bound = {}, WeakSet(), {}
+        self._intermediates = {}
         self.fingerprint = self.learn(certificate_of(node))
 
     def refresh(self) -> None:
@@ -54,7 +59,8 @@ class VirtualNotary(Notary):
         if certificate != certificate_of(name):
             raise InputError("a certificate that the fleet's authority has not signed")
         fingerprint = self.fingerprint_of(certificate)
-        self.authors[fingerprint] = VirtualAuthor(name, certificate)  # type: ignore[assignment]  # a stand-in
+        author = VirtualAuthor(frozenset({name}), name.encode(), certificate)
+        self.authors[fingerprint] = author  # type: ignore[assignment]  # a stand-in
         return fingerprint
 
     def sign(self, entry: bytes) -> bytes:
@@ -63,7 +69,7 @@ class VirtualNotary(Notary):
 
     def holds(self, entry: bytes, proof: bytes) -> bool:
         """Return whether the author of a proof signed an entry."""
-        name = self.authors[proof[:FINGERPRINT]].name
+        (name,) = self.authors[proof[:FINGERPRINT]].names
         return proof[FINGERPRINT:] == self._signature(name, entry)
 
     def _signature(self, name: str, entry: bytes) -> bytes:

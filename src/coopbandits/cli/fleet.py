@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -11,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from coopbandits.cli.operate import add_commands
+from coopbandits.cli.options import file as existing
 from coopbandits.cli.options import folder, real, whole
 from coopbandits.cli.screen import GraphOption, say
 from coopbandits.core.errors import InputError
@@ -38,6 +41,11 @@ KillEvery = Annotated[str | None, typer.Option(help="kill an agent this often: 2
 Pause = Annotated[str | None, typer.Option(help="suspend one for this long, repeatedly")]
 Partition = Annotated[str | None, typer.Option(help="cut some off for this long, repeatedly")]
 Force = Annotated[bool, typer.Option("--force", help="overwrite files")]
+Also = Annotated[list[str] | None, typer.Option(help="a further name; may be repeated")]
+PassphraseFile = Annotated[Path | None, existing("file with the passphrase of the authority's key")]
+
+PASSPHRASE = "COOPBANDITS_CA_PASSPHRASE"  # noqa: S105  the name of a variable
+"""The environment variable with the passphrase of the authority's key."""
 
 
 @app.command("agent")
@@ -155,9 +163,17 @@ def init_command(
     folder: Folder,
     days: Annotated[int, whole("how long the authority is valid")] = 3650,
     force: Force = False,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help=f"encrypt the key; asks, or reads {PASSPHRASE}")
+    ] = False,
+    passphrase_file: PassphraseFile = None,
 ) -> None:
     """Make an authority: ca.pem for all machines, ca-key.pem for none of them."""
-    _tell(part("fleet.identity.certs").init_authority(folder, days=days, force=force))
+    secret = b""
+    if encrypt or passphrase_file is not None:
+        secret = _passphrase(passphrase_file, twice=True)
+    make = part("fleet.identity.certs").init_authority
+    _tell(make(folder, days=days, force=force, passphrase=secret))
 
 
 @certs.command("issue")
@@ -167,9 +183,41 @@ def issue_command(
     out: Out = None,
     days: Days = 90,
     force: Force = False,
+    passphrase_file: PassphraseFile = None,
 ) -> None:
     """Make a certificate and a key for every agent named."""
-    _tell(part("fleet.identity.certs").issue(folder, ids, out, days=days, force=force))
+    ask = partial(_passphrase, passphrase_file)
+    make = part("fleet.identity.certs").issue
+    _tell(make(folder, ids, out, days=days, force=force, passphrase=ask))
+
+
+@certs.command("request")
+def request_command(
+    id: Annotated[str, typer.Argument(help="the agent's id, as in its configuration")],  # noqa: A002  its name in help
+    out: Annotated[Path, folder("folder to write to")] = Path(),
+    also: Also = None,
+    force: Annotated[bool, typer.Option("--force", help="replace a key that exists")] = False,
+) -> None:
+    """Make a key on this machine, where it stays, and a request to certify it."""
+    _tell(part("fleet.identity.certs").request(id, out, also or (), force=force))
+
+
+@certs.command("sign")
+def sign_command(
+    folder: Folder,
+    requests: Annotated[list[Path], typer.Argument(help="files ID.csr, made by certs request")],
+    out: Out = None,
+    also: Annotated[
+        list[str] | None, typer.Option(help="a further name that they may have; may be repeated")
+    ] = None,
+    days: Days = 90,
+    force: Force = False,
+    passphrase_file: PassphraseFile = None,
+) -> None:
+    """Sign requests for certificates."""
+    settings: Any = {"days": days, "force": force}
+    settings["passphrase"] = partial(_passphrase, passphrase_file)
+    _tell(part("fleet.identity.certs").sign_requests(folder, requests, out, also or (), **settings))
 
 
 @certs.command("renew")
@@ -179,10 +227,35 @@ def renew_command(
     within_days: Annotated[int, whole("renew what expires within these days")] = 30,
     everything: Annotated[bool, typer.Option("--all", help="all of them")] = False,
     days: Days = 90,
+    passphrase_file: PassphraseFile = None,
 ) -> None:
     """Make new certificates for the keys whose certificates expire soon."""
     settings: Any = {"within_days": within_days, "everything": everything, "days": days}
+    settings["passphrase"] = partial(_passphrase, passphrase_file)
     _tell(part("fleet.identity.certs").renew(folder, out, **settings))
+
+
+def _passphrase(file: Path | None, *, twice: bool = False) -> bytes:
+    """Return the passphrase of the authority's key: from a file, the environment or a prompt.
+
+    Command lines are visible to other users of the machine, so no option holds it.
+    """
+    if file is not None:
+        found: bytes = part("fleet.identity.files").read_secret(file).strip(b"\r\n")
+        where = f"the file {file}"
+    elif PASSPHRASE in os.environ:
+        found, where = os.environ[PASSPHRASE].encode(), PASSPHRASE
+    elif sys.stdin.isatty():
+        asked = "passphrase of the authority's key"
+        return str(typer.prompt(asked, hide_input=True, confirmation_prompt=twice)).encode()
+    else:
+        raise InputError(
+            "the authority's key is encrypted, and there is no terminal to ask for its passphrase; "
+            f"give --passphrase-file, or set {PASSPHRASE}"
+        )
+    if not found:
+        raise InputError(f"{where} holds no passphrase; write it there")
+    return found
 
 
 def _tell(paths: list[Path]) -> None:

@@ -41,9 +41,10 @@ def drain_command(
 ) -> None:
     """Stop an agent in order: no more choices, then the rewards of open tickets, then goodbye."""
     config = _read(node)
+    token_file = config.token_file or config.api_tokens.admin_token_file
     client = part("fleet.client").Client(
         show_place(config.api),
-        read_token(config.token_file) if config.token_file else None,
+        read_token(token_file) if token_file else None,
         tls=_tls(config),
     )
     try:

@@ -114,7 +114,12 @@ def test_a_token_is_described_where_it_is_needed() -> None:
     assert "securitySchemes" not in plain["components"]
     assert "401" not in plain["paths"]["/arms"]["get"]["responses"]
     locked = describe([BUTTON], protected=True, public=["/ready"])
-    assert locked["paths"]["/arms"]["get"]["security"] == [{"token": []}]
+    assert locked["paths"]["/arms"]["get"]["security"] == [
+        {"token": ["choose"]},
+        {"token": ["admin"]},
+    ]
+    assert locked["paths"]["/drain"]["post"]["security"] == [{"token": ["admin"]}]
+    assert "lacks the scope" in locked["paths"]["/drain"]["post"]["responses"]["403"]["description"]
     assert "401" in locked["paths"]["/arms"]["get"]["responses"]
     assert "security" not in locked["paths"]["/ready"]["get"]
 

@@ -116,9 +116,9 @@ def test_warnings_of_the_cluster(config: NodeConfig, key: str, value: Any, sente
 
 
 def test_warnings_of_the_node(config: NodeConfig) -> None:
-    assert list(find_warnings(config, START + 76 * DAY)) == []
-    (found,) = find_warnings(config, START + 76.5 * DAY)
-    assert re.search("13 days.*coopbandits certs renew", found)
+    assert list(find_warnings(config, START + 60 * DAY)) == []
+    (found,) = find_warnings(config, START + 60.5 * DAY)
+    assert re.search("29 days.*coopbandits certs renew", found)
     changes = (("tls", REMOVED), ("neighbors", REMOVED), ("node.listen", "127.0.0.1:0"))
     alone, without = find_warnings(made(*changes, insecure=True), START)
     assert "shop-1 has no neighbours" in alone

@@ -12,6 +12,7 @@ import pytest
 
 from coopbandits.fleet.config import (
     ApiLimits,
+    ApiTokens,
     ClusterConfig,
     DocumentConfig,
     NodeConfig,
@@ -25,7 +26,14 @@ from coopbandits.fleet.config.values import ADDRESS, read_value
 PAGE = Path(__file__).parents[3] / "docs" / "fleet" / "configuration.md"
 DEFAULTS = {
     field.name: field.default
-    for kind in (bandits.BanditConfig, ClusterConfig, NodeConfig, ApiLimits, DocumentConfig)
+    for kind in (
+        bandits.BanditConfig,
+        ClusterConfig,
+        NodeConfig,
+        ApiTokens,
+        ApiLimits,
+        DocumentConfig,
+    )
     for field in fields(kind)
 }
 DEFAULTS |= {"number": None, "arms": MISSING, "minimum_share": 0.0, "max_agents": MAX_AGENTS}
@@ -34,6 +42,7 @@ SECTIONS = {
     "[cluster]": bandits.CLUSTER,
     "[bandits.NAME]": bandits.BANDIT,
     "[node]": model.NODE,
+    "[api]": model.API_TOKENS,
     "[api_limits]": model.API_LIMITS,
     "[tls] and [api_tls]": model.TLS,
     "[document]": model.DOCUMENT,

@@ -101,6 +101,18 @@ def test_nothing_is_overwritten_unless_told(authority: Path) -> None:
     assert (authority / "a.pem").read_bytes() != before[authority / "a.pem"]
 
 
+def test_a_folder_may_list_several_authorities(authority: Path, tmp_path: Path) -> None:
+    """As during a rollover: agents must go on to trust the old one."""
+    out, old = tmp_path / "out", tmp_path / "old"
+    init_authority(old, now=NOW)
+    issue(old, ["a"], out, now=NOW)
+    both = b"".join((folder / "ca.pem").read_bytes() for folder in (old, authority))
+    (out / "ca.pem").write_bytes(both)
+    assert issue(authority, ["a"], out, now=NOW, force=True) == [out / "a.pem", out / "a-key.pem"]
+    assert (out / "ca.pem").read_bytes() == both
+    load(out / "a.pem").verify_directly_issued_by(load(authority / "ca.pem"))
+
+
 def test_another_authority_in_the_folder_is_not_replaced(authority: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     init_authority(other, now=NOW)
@@ -109,8 +121,8 @@ def test_another_authority_in_the_folder_is_not_replaced(authority: Path, tmp_pa
     assert not (other / "a.pem").exists()
 
 
-@pytest.mark.parametrize("node", ["", "Shop", "-a", "a-", "a.b", "a" * 64, "a\n", "../a"])
-def test_an_id_is_a_label(authority: Path, node: str) -> None:
+@pytest.mark.parametrize("node", ["", "Shop", "-a", "a-", "a..b", "*.b", "a" * 64, "a\n", "../a"])
+def test_an_id_is_a_dns_name(authority: Path, node: str) -> None:
     with pytest.raises(InputError, match=re.escape(repr(node))):
         issue(authority, ["good", node], now=NOW)
     assert not (authority / "good.pem").exists()

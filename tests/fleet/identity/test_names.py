@@ -9,8 +9,11 @@ from coopbandits.fleet.identity.names import NODE_ID, Revoked, agent_number, rea
 
 
 def test_ids_are_labels_of_dns_names() -> None:
-    assert all(map(NODE_ID.fullmatch, ("a", "7", "shop-1", "a--b", "x" * 63)))
-    assert not any(map(NODE_ID.fullmatch, ("", "-a", "a-", "A", "a.b", "a_b", "é", "x" * 64)))
+    long = ".".join(["x" * 63] * 3)
+    good = ("a", "7", "shop-1", "a--b", "x" * 63, "shop-1.example.org", f"{long}.{'y' * 61}")
+    assert all(map(NODE_ID.fullmatch, good))
+    bad = ("", "-a", "a-", "A", "a_b", "é", "x" * 64, "a.", ".a", "a..b", "*.b", "a.-b", "a\n")
+    assert not any(map(NODE_ID.fullmatch, (*bad, f"{long}.{'y' * 62}")))
 
 
 def test_agent_numbers_are_exact_in_a_float() -> None:

@@ -29,7 +29,9 @@ def test_a_proof_holds_for_one_entry_of_one_author(certificates: Path) -> None:
     assert len(proof) == PROOF
     assert reader.author(proof) is None
     reader.learn(certificate(author))
-    assert reader.author(proof) == "n0"
+    found = reader.author(proof)
+    assert found is not None
+    assert found.names == {"n0"}
     assert reader.holds(b"entry", proof)
     assert not reader.holds(b"other", proof)
     for at in range(8, PROOF, 7):

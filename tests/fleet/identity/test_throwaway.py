@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.chains import read_holder
 from coopbandits.fleet.identity.notary import ThrowawayNotary
-from coopbandits.fleet.identity.tls import Credentials, ThrowawayCredentials, peer_name
+from coopbandits.fleet.identity.tls import Credentials, ThrowawayCredentials
 
 SCOPE = "shop", 7
 
 
-def names_proved(dialler: Credentials, listener: Credentials) -> list[str | None]:
+def names_proved(dialler: Credentials, listener: Credentials) -> list[str]:
     """Return whom each end takes the other one for, after a handshake in memory."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = (
@@ -28,7 +29,7 @@ def names_proved(dialler: Credentials, listener: Credentials) -> list[str | None
             end.do_handshake()
         except ssl.SSLWantReadError:
             continue
-    return [peer_name(end.getpeercert()) for end in ends]
+    return [*map(min, (read_holder(end.getpeercert(True)).names for end in ends))]
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,9 @@ def test_entries_of_one_cluster_are_proved(left: Path) -> None:
     proof = author.sign(b"entry")
     certificate = author.authors[author.fingerprint].certificate
     reader.learn(certificate)
-    assert reader.author(proof) == "n0"
+    found = reader.author(proof)
+    assert found is not None
+    assert found.names == {"n0"}
     assert reader.holds(b"entry", proof)
     assert not reader.holds(b"other", proof)
     with pytest.raises(InputError, match="authority has not signed"):

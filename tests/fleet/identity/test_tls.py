@@ -13,7 +13,7 @@ import pytest
 
 from coopbandits.core import InputError
 from coopbandits.fleet.identity.certs import init_authority, issue, renew
-from coopbandits.fleet.identity.tls import Credentials, peer_name, reason_of
+from coopbandits.fleet.identity.tls import Credentials, ExpiryWatch, reason_of
 
 from ..transport.nodes import credentials
 
@@ -118,11 +118,30 @@ def test_an_encrypted_key_asks_nobody(folder: Path) -> None:
         credentials(folder, "alpha")
 
 
-def test_a_certificate_has_one_name_or_none() -> None:
-    assert peer_name({"subjectAltName": (("DNS", "a"), ("IP Address", "::1"))}) == "a"
-    assert peer_name({"subjectAltName": (("DNS", "a"), ("DNS", "b"))}) is None
-    assert peer_name({"subject": ((("commonName", "a"),),)}) is None
-    assert peer_name(None) is None
+def test_an_expiring_certificate_is_logged_once_a_day(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From 30 days on and at the start, until a renewed one is there."""
+    day, now = 86400.0, datetime.now(UTC).timestamp()
+    issue(folder, ["alpha"], days=31, force=True)
+    proof = credentials(folder, "alpha")
+    watch = ExpiryWatch(proof)
+    for hours in range(0, 72, 6):  # it begins to warn on the second day
+        watch.look(now + hours * 3600.0)
+    said = [record.getMessage() for record in caplog.records]
+    assert [re.findall(r"expires in \d+ days", text) for text in said] == [
+        ["expires in 30 days"], ["expires in 29 days"],
+    ]  # fmt: skip
+    assert all("certs renew authority --out certificates" in text for text in said)
+    ExpiryWatch(proof).look(now + 20 * day)  # another start
+    ExpiryWatch(proof).look(now + 40 * day)
+    assert "expires in 11 days" in caplog.messages[-2]
+    assert "has expired" in caplog.messages[-1]
+    renew(folder, everything=True, days=90)
+    caplog.clear()
+    watch.look(now + 4 * day)
+    assert [text for text in caplog.messages if "expires" in text] == []
+    assert proof.expires > now + 80 * day, "the metric knows it, without a new link"
 
 
 @pytest.mark.parametrize(

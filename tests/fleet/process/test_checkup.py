@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coopbandits.finding import BROKEN, NOTE, OK, Finding
-from coopbandits.fleet.identity.certs import init_authority, issue
+from coopbandits.fleet.identity.certs import RENEW, init_authority, issue
 from coopbandits.fleet.process import checkup
 from coopbandits.fleet.process.embedded import LocalAgent
 
@@ -96,7 +96,7 @@ def test_certificates_that_expire_or_are_missing(tmp_path: Path) -> None:
     agent = Agent(tmp_path / "alpha", certificates=tmp_path)
     found = examine(agent)
     assert found["certificate"].state == found["authority"].state == NOTE
-    assert found["certificate"].mend == "coopbandits certs renew, and copy the files"
+    assert found["certificate"].mend == f"{RENEW}, and copy the files"
     assert "(3 days)" in found["certificate"].found
     (tmp_path / "alpha-key.pem").chmod(0o644)
     found = broken(agent)

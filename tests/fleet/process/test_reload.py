@@ -20,7 +20,7 @@ from coopbandits.fleet.config import NodeConfig, read_config
 from coopbandits.fleet.document.seal import to_json
 from coopbandits.fleet.process.embedded import LocalAgent
 from coopbandits.fleet.process.main import LIVE, TABLES, Reload, ServiceManager
-from coopbandits.fleet.service import UnavailableError, UnknownBanditError
+from coopbandits.fleet.service import UnauthorizedError, UnavailableError, UnknownBanditError
 
 from ..document.made import signed, text
 from .agents import TOKEN, Agent, agents, lonely, wait
@@ -262,3 +262,38 @@ def test_the_default_bandit_may_change_and_must_be_declared(tmp_path: Path) -> N
             reload(agent, "the configuration was reloaded")
             with pytest.raises(UnknownBanditError, match="default_bandit"):
                 client.choose()
+
+
+def test_tokens_of_scopes_are_read_again(tmp_path: Path) -> None:
+    """An operator may add, change and remove them; whether there are tokens takes a restart."""
+    with lonely(tmp_path) as agent:
+
+        def give(**tokens: str) -> None:
+            agent.tables["api"] = {f"{scope}_token_file": scope for scope in tokens}
+            for scope, token in tokens.items():
+                (agent.folder / scope).write_text(token)
+                (agent.folder / scope).chmod(0o600)
+            agent.write()
+
+        give(choose=TOKEN)
+        agent.start()
+        with agent.client(TOKEN) as first, agent.client(SECOND) as second:
+            assert first.choose().arm in ("red", "blue")
+            with pytest.raises(UnauthorizedError, match=r"scope choose, and /cluster .* admin"):
+                first.cluster()
+            with pytest.raises(UnauthorizedError, match="a valid token is needed"):
+                second.cluster()
+            give(choose=SECOND, admin=TOKEN)
+            reload(agent, "the configuration was reloaded")
+            assert second.choose().arm in ("red", "blue")
+            assert first.cluster()["version"] == 0
+            with pytest.raises(UnauthorizedError, match=r"scope admin, and /choose .* choose"):
+                first.choose()
+            del agent.tables["api"]
+            agent.write()
+            reload(agent, "[api] names a token changed, which takes a restart")
+            assert second.choose().arm in ("red", "blue")
+            give(choose=SECOND, admin=TOKEN)
+            done = CliRunner().invoke(app, ["fleet", "drain", str(agent.path)])
+            assert done.exit_code == 0, done.output
+        assert agent.end() == 0

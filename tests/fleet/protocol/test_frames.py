@@ -221,7 +221,7 @@ BAD = {
     "not a hello": ("malformed", header(1, length=2) + msgspec.msgpack.encode([7])),
     "bad text": ("malformed", header(4, length=9) + b"\x81\xa6reason\xff"),
     "a bye by place": ("malformed", header(4, length=2) + msgspec.msgpack.encode([""])),
-    "a long name": ("malformed", encode_hello(STAMP, Hello("x" * 64, "", "", 0))),
+    "a long name": ("malformed", encode_hello(STAMP, Hello("x" * 254, "", "", 0))),
 }
 
 

@@ -87,3 +87,14 @@ def test_labels_tell_arms_apart() -> None:
     assert len(set(found)) == 5
     assert "others" not in found
     assert max(map(len, found)) <= LONGEST_LABEL
+
+
+def test_the_certificate_is_measured_where_there_is_one() -> None:
+    service = service_in(path_world())
+    service.certificate_ends = lambda: service.clock() + 1000.0
+    assert sample(service, "certificate_expiry_seconds") == pytest.approx(1000.0)
+    service.certificate_ends = lambda: service.clock() - 5.0
+    assert sample(service, "certificate_expiry_seconds") == pytest.approx(-5.0)
+    service.certificate_ends = lambda: None
+    (none,) = (each for each in service.metrics() if each.name == "certificate_expiry_seconds")
+    assert none.samples == []

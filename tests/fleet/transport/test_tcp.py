@@ -188,6 +188,7 @@ def test_keys_may_be_changed_under_way(certificates: Path) -> None:
                 *client, *proof, stdin=PIPE, stdout=PIPE, stderr=PIPE
             )
             assert beta.stdin and beta.stdout and beta.stderr
+            beta.stdin.write(b"\x04beta")
             await until(lambda: witness.ups)
             heard = witness.heard["beta"]
             for number in (1, 2, 3):

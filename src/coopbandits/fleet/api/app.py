@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from urllib.parse import parse_qs
 
 import msgspec
@@ -32,8 +33,8 @@ from coopbandits.fleet.api.messages import (
     refused,
 )
 from coopbandits.fleet.api.metrics import CONTENT_TYPE, render
-from coopbandits.fleet.api.openapi import LARGEST, OF_BANDIT, OF_DEFAULT, describe
-from coopbandits.fleet.api.site import FRESH, Callers, Endpoint, Request, Route, Site
+from coopbandits.fleet.api.openapi import LARGEST, OF_BANDIT, OF_DEFAULT, SCOPES, describe
+from coopbandits.fleet.api.site import FRESH, Callers, Endpoint, Request, Route, Scoped, Site
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import (
     CONFIDENCE,
@@ -75,7 +76,10 @@ class Api(Site):
     service : Service
         The agent.
     token : str, optional
-        Required of every request as `Authorization: Bearer …`.
+        Opens every path, shown as `Authorization: Bearer …`.
+    scoped : mapping
+        Tokens that open the paths of some scopes each; where there are any tokens, every request
+        must show one.
     public : collection of str
         Paths that need no token; without it, errors there do not say why.
     callers : Callers, optional
@@ -93,11 +97,12 @@ class Api(Site):
         token: str | None = None,
         public: Collection[str] = PUBLIC,
         *,
+        scoped: Scoped = MappingProxyType({}),
         callers: Callers | None = None,
         limits: ApiLimits | None = None,
         drain: Drain | None = None,
     ) -> None:
-        super().__init__(token, callers=callers, limits=limits)
+        super().__init__(token, scoped=scoped, callers=callers, limits=limits)
         self.service, self._drain, self.stored = service, drain, service.stored
         calls: list[tuple[str, str, Callable[[Request], Answer]]] = [
             ("POST", "/choose", self.choose),
@@ -125,7 +130,8 @@ class Api(Site):
         }
         for method, path, call in calls:
             most, body = LONGEST_BODY.get(path, 0), bodies.get(path)
-            self.endpoints[path] = Endpoint(method, call, path in public, most, body)
+            scopes = SCOPES.get(path, ())
+            self.endpoints[path] = Endpoint(method, call, path in public, most, body, scopes)
         # A bandit of several needs its own token, or the agent's, even where the path is public.
         self.of_bandit = {
             path[1:]: self.endpoints[path]._replace(public=False) for path in OF_BANDIT
@@ -144,13 +150,13 @@ class Api(Site):
         return super().find(path, query)
 
     def tokens(self, request: Request) -> list[bytes]:
-        """Return the agent's token, and that of the bandit if it has one."""
+        """Return the agent's tokens that open a path, and that of the bandit if it has one."""
         own, route = None, request.route
         if route.bandit is not None or route.timed in OF_DEFAULT:
             with suppress(UnknownBanditError):  # raised again for callers with the agent's token
                 request.bandit = self.service.bandit(route.bandit)
                 own = request.bandit.token
-        tokens = [] if self.token is None else [self.token]
+        tokens = super().tokens(request)
         return [*tokens, own.encode()] if own else tokens
 
     def choose(self, request: Request) -> Answer:
@@ -239,7 +245,7 @@ class Api(Site):
 
     def openapi(self, _: Request) -> Answer:
         """Describe this API."""
-        described = self.service.schemas(), self.token is not None
+        described = self.service.schemas(), self.needs_token
         if self._description is None or self._description[0] != described:
             public = [path for path, endpoint in self.endpoints.items() if endpoint.public]
             # It takes milliseconds, in which no other request is answered.

@@ -71,6 +71,7 @@ BODY_ERRORS = {
     422: "The body does not fit, or has an invalid value.",
 }
 UNAUTHORIZED = {401: "No valid token."}
+NO_SCOPE = "Or the token lacks the scope."
 UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full or it is about to stop."}
 TOO_FAST = f"Calls are faster than the cluster allows. {HEAD_ERRORS[429]}"
 TOO_MUCH = "The query has too many fields."
@@ -122,6 +123,19 @@ OF_DEFAULT = ("/choose", "/observe", "/arms", "/recommendation")
 
 OF_BANDIT = (*OF_DEFAULT, "/export")
 """The calls of single bandits; without a name, an export has all bandits."""
+
+CHOOSE, METRICS, ADMIN = "choose", "metrics", "admin"
+"""Scopes of tokens: for applications, for monitoring, and for operators."""
+
+SCOPES = {
+    **dict.fromkeys(("/choose", "/observe"), (CHOOSE,)),
+    **dict.fromkeys(("/arms", "/recommendation"), (CHOOSE, ADMIN)),
+    **dict.fromkeys(("/bandits", "/health"), (CHOOSE, METRICS, ADMIN)),
+    "/metrics": (METRICS,),
+    **dict.fromkeys(("/ui/state", "/ui/events"), (METRICS, ADMIN)),
+    **dict.fromkeys(("/drain", "/export", "/cluster", "/cluster/document"), (ADMIN,)),
+}
+"""The scopes whose tokens open a path, also of a bandit; the other paths are opened by all."""
 
 NO_DEFAULT = "No bandit is named, and default_bandit is not set."
 
@@ -313,7 +327,14 @@ def describe(
         paths[operation.path] = {operation.method: _described(operation, secret, schemas)}
     components: dict[str, Any] = {"schemas": schemas}
     if protected:
-        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        components["securitySchemes"] = {
+            "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "One token may open everything; others have the scope choose, "
+                "metrics or admin, as listed under security.",
+            }
+        }
     return {
         "openapi": "3.1.0",
         "info": {"title": "coopbandits agent", "version": __version__, "description": GENERAL},
@@ -338,7 +359,8 @@ def _described(operation: Operation, secret: bool, schemas: Mapping[str, Any]) -
     if parameters:
         described["parameters"] = parameters
     if secret:
-        described["security"] = [{"token": []}]
+        scopes = SCOPES.get(operation.path.removeprefix("/bandits/{bandit}"), ())
+        described["security"] = [{"token": [scope]} for scope in scopes] or [{"token": []}]
     return described
 
 
@@ -350,6 +372,8 @@ def _answers(operation: Operation, secret: bool) -> dict[str, Any]:
         named = operation.path not in OF_DEFAULT
         answers["200"]["links"] = REWARD_LINK_OF_BANDIT if named else REWARD_LINK
     others = {**HEAD_ERRORS, **operation.errors, **FAILED, **(UNAUTHORIZED if secret else {})}
+    if secret:
+        others[403] = f"{others[403]} {NO_SCOPE}"
     for status, text in sorted(others.items()):
         answer = answers[str(status)] = {"description": text}
         if status >= 400:

@@ -16,6 +16,7 @@ import stat
 from collections.abc import Collection, Iterator
 from email.utils import formatdate
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from coopbandits.core.errors import InputError
@@ -23,7 +24,7 @@ from coopbandits.fleet.address import Address, show_place
 from coopbandits.fleet.api.app import PUBLIC, Api, Drain
 from coopbandits.fleet.api.messages import Answer
 from coopbandits.fleet.api.protocol import Connection
-from coopbandits.fleet.api.site import Callers, Site
+from coopbandits.fleet.api.site import Callers, Scoped, Site
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.ratelimit import RateLimitedLog
 from coopbandits.fleet.transport.sockets import Listener
@@ -84,7 +85,7 @@ class Server:
         InputError
             The address cannot be used, or would be open to everybody.
         """
-        protected = self.api.token is not None or _is_certain(self.tls)
+        protected = self.api.needs_token or _is_certain(self.tls)
         made = await listen(self._wanted, protected=protected)
         self._file = file_at(self._wanted)
         if isinstance(self._wanted, Address):
@@ -100,9 +101,11 @@ class Server:
             self.api.beat()
             await asyncio.sleep(SWEEP_SECONDS)
 
-    def renew(self, token: str | None, tls: ssl.SSLContext | None) -> None:
-        """Require another token from now on, and show another certificate to new connections."""
-        self.api.token = token.encode() if token else None
+    def renew(
+        self, token: str | None, tls: ssl.SSLContext | None, scoped: Scoped = MappingProxyType({})
+    ) -> None:
+        """Require other tokens from now on, and show another certificate to new connections."""
+        self.api.set_tokens(token, scoped)
         self.tls = self._connections.tls = tls
 
     async def stop(self) -> None:
@@ -136,15 +139,22 @@ class ApiServer(Server):
         place: Address | Path,
         *,
         token: str | None = None,
+        scoped: Scoped = MappingProxyType({}),
         tls: ssl.SSLContext | None = None,
         public: Collection[str] = PUBLIC,
         limits: ApiLimits | None = None,
         drain: Drain | None = None,
     ) -> None:
-        proven = token is not None or _is_certain(tls) or isinstance(place, Path)
+        proven = token is not None or bool(scoped) or _is_certain(tls) or isinstance(place, Path)
         callers = Callers(place, limits, any_host=tls is not None)
         api = Api(
-            service, token, public, callers=callers, limits=limits, drain=drain if proven else None
+            service,
+            token,
+            public,
+            scoped=scoped,
+            callers=callers,
+            limits=limits,
+            drain=drain if proven else None,
         )
         super().__init__(api, place, tls=tls, limits=limits)
 

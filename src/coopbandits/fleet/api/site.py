@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from time import perf_counter
+from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -58,6 +59,9 @@ MOST_KNOWN, LONGEST_KNOWN = 1000, 300
 
 Callers without a token fill this memory too."""
 
+Scoped = Mapping[str, frozenset[str]]
+"""What each of some tokens opens, beside the token that opens everything."""
+
 Headers = Sequence[tuple[bytes, bytes]]
 Reply = Callable[[Answer], None]
 
@@ -77,6 +81,8 @@ class Endpoint(NamedTuple):
         Bytes of its longest body, where that is more than those of all paths may have.
     body : type or None
         The message in its body, for errors.
+    scopes : tuple of str
+        Tokens of these scopes open it; any token does where there are none.
     """
 
     method: str
@@ -84,6 +90,7 @@ class Endpoint(NamedTuple):
     public: bool = False
     most: int = 0
     body: type[msgspec.Struct] | None = None
+    scopes: tuple[str, ...] = ()
 
 
 class Route(NamedTuple):
@@ -259,6 +266,8 @@ class Site:
     ----------
     token : str, optional
         Required of every request as `Authorization: Bearer …`.
+    scoped : mapping
+        Tokens that open some paths each.
     callers : Callers, optional
         Who is answered; without it, callers that use a name of this machine.
     limits : ApiLimits, optional
@@ -266,6 +275,10 @@ class Site:
 
     Attributes
     ----------
+    token : bytes or None
+        The token that opens everything.
+    needs_token : bool
+        Whether requests must show a token; a bandit may need one in any case.
     endpoints : dict of str to Endpoint
         By path.
     known : callable
@@ -280,12 +293,13 @@ class Site:
         self,
         token: str | None = None,
         *,
+        scoped: Scoped = MappingProxyType({}),
         callers: Callers | None = None,
         limits: ApiLimits | None = None,
     ) -> None:
         limits = limits or ApiLimits()
         self.callers, self._max_body = callers or Callers(), limits.max_body_bytes
-        self.token = token.encode() if token else None
+        self.set_tokens(token, scoped)
         self.meter = Meter()
         self.streams, self.max_streams = 0, limits.max_streams
         self.stored: Callable[[Stored], None] = lambda then: then(None)
@@ -293,6 +307,12 @@ class Site:
         self._moved = Endpoint("GET", self.page_moved, public=True)
         self.endpoints: dict[str, Endpoint] = {ROOT: self._page}
         self.known: Callable[[bytes], Route] = lru_cache(MOST_KNOWN)(self.locate)
+
+    def set_tokens(self, token: str | None, scoped: Scoped) -> None:
+        """Require these tokens from now on."""
+        self.token = token.encode() if token else None
+        self._scoped = {each.encode(): scopes for each, scopes in scoped.items()}
+        self.needs_token = self.token is not None or bool(scoped)
 
     def locate(self, url: bytes) -> Route:
         """Return where a request with this target leads."""
@@ -310,9 +330,32 @@ class Site:
         return Route(path, query, None, "other", path)
 
     def tokens(self, request: Request) -> list[bytes]:
-        """Return the tokens of which a caller must show one; none where all are answered."""
-        del request
-        return [] if self.token is None else [self.token]
+        """Return the tokens that open a path."""
+        found = [] if self.token is None else [self.token]
+        if not self._scoped:
+            return found
+        endpoint = request.route.endpoint
+        needed = endpoint.scopes if endpoint else ()
+        opening = (each for each, of in self._scoped.items() if not needed or of & {*needed})
+        return [*found, *opening]
+
+    def _lacks_token(self, request: Request) -> bool:
+        """Return whether a request shows no token that opens its path, and needs one."""
+        tokens = self.tokens(request)
+        return bool(tokens or self.needs_token) and not _shows(request, tokens)
+
+    def _locked(self, request: Request) -> Answer:
+        """Return the error for a request without a token that opens its path."""
+        path, _, endpoint = request.route[:3]
+        for token, scopes in self._scoped.items():
+            if endpoint and _shows(request, [token]):
+                return refused(
+                    403,
+                    f"this token has the scope {' and '.join(sorted(scopes))}, and {path} needs a "
+                    f"token with the scope {' or '.join(endpoint.scopes)}",
+                )
+        sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
+        return refused(401, sentence, (b"www-authenticate", b"Bearer"))
 
     def refuse(self, request: Request) -> Answer | None:
         """Return an answer if the request's head is enough for one."""
@@ -340,13 +383,8 @@ class Site:
             and b"origin" not in fields
         ):
             answer = refused(403, "only the page that is served here may open a stream")
-        elif (
-            not (endpoint and endpoint.public)
-            and (tokens := self.tokens(request))
-            and not _shows(request, tokens)
-        ):
-            sentence = "a valid token is needed; send it in a header Authorization: Bearer TOKEN"
-            answer = refused(401, sentence, (b"www-authenticate", b"Bearer"))
+        elif not (endpoint and endpoint.public) and self._lacks_token(request):
+            answer = self._locked(request)
         elif endpoint is None:
             sentence = f"there is nothing at {path!r}; GET / lists what there is"
             answer = refused(404, sentence)
@@ -401,11 +439,10 @@ class Site:
 
     def _finished(self, request: Request, answer: Answer) -> Answer:
         """Count an answer; return it as this client may see it."""
-        if answer.status >= 500:  # what is wrong here is told to callers with a token alone
-            tokens = self.tokens(request)
-            if tokens and not _shows(request, tokens):
-                sentence = "the agent cannot serve; show the token to be told why"
-                answer = refused(answer.status, sentence)
+        # Details of an error are for callers with a token alone.
+        if answer.status >= 500 and self._lacks_token(request):
+            sentence = "the agent cannot serve; show the token to be told why"
+            answer = refused(answer.status, sentence)
         self.meter.requests[request.route.label, answer.status] += 1
         if self.callers.origins:
             answer = answer._replace(headers=answer.headers + self.callers.grants(request.headers))

@@ -87,8 +87,11 @@ A fleet makes fewer than 1e18 pulls. So sums, sums of squares and even squares o
 1e160, and nothing that is computed of them overflows.
 """
 
-PROOF_BYTES = 1200
+PROOF_BYTES = 2400
 """Room for the proof of an entry and for a certificate, of which two may be in a message."""
+
+INTERMEDIATES_BYTES = 1 << 16
+"""Room for the intermediate certificates of all of them."""
 
 SHARED = (
     "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life", "features",
@@ -500,7 +503,8 @@ class BanditConfig:
 
     def max_message_bytes(self, num_arms: int = 0) -> int:
         """Return the bytes that a receiver must have room for, with proofs and certificates."""
-        return 8 * self.max_message_values(num_arms) + PROOF_BYTES * self.cluster.most_agents
+        proofs = INTERMEDIATES_BYTES + PROOF_BYTES * self.cluster.most_agents
+        return 8 * self.max_message_values(num_arms) + proofs
 
 
 CLUSTER = table_of(ClusterConfig)

@@ -15,7 +15,8 @@ from coopbandits.fleet.config.bandits import SHARED, BanditConfig, ClusterConfig
 from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.read import load, parse_config
 from coopbandits.fleet.config.values import show_duration
-from coopbandits.fleet.identity.tls import read_credentials, validity
+from coopbandits.fleet.identity.certs import RENEW
+from coopbandits.fleet.identity.tls import DAY, SOON_DAYS, read_credentials, validity
 
 OVERHEAD = 110
 """Bytes of a message besides its values: frame header, TLS record, TCP and IP headers."""
@@ -28,11 +29,6 @@ LINK_MB = 0.05
 
 TICKET_MB = 0.0005
 """Memory of one open ticket."""
-
-DAY = 86400.0
-
-SOON_DAYS = 14
-"""Certificates that expire within this many days cause a warning."""
 
 MODES_IN_WORDS = {
     "robust": "rounds continue whatever neighbours do",
@@ -71,7 +67,7 @@ def _rows(config: NodeConfig, now: float) -> Iterator[tuple[str, str]]:
     else:
         yield "neighbours", f"{len(listed)}: {', '.join(listed)}" if listed else "none"
     yield "journal", f"{config.journal}, {DURABILITIES_IN_WORDS[config.durability]}"
-    protected = ("with a token" * bool(config.token_file), "mutual TLS" * bool(config.api_tls))
+    protected = ("with a token" * config.needs_token, "mutual TLS" * bool(config.api_tls))
     yield "API", ", ".join(filter(None, (show_place(config.api), *protected)))
     if config.default_bandit is not None:
         yield "default", f"bandit {config.default_bandit}, for calls that name none"
@@ -175,7 +171,7 @@ def find_warnings(config: NodeConfig, now: float) -> Iterator[str]:
     if config.tls:
         left = (read_credentials(config.id, config.tls).expires - now) // DAY
         if left < SOON_DAYS:
-            yield f"the certificate expires in {left:.0f} days; renew it: coopbandits certs renew"
+            yield f"the certificate expires in {left:.0f} days; renew it: {RENEW}"
     if config.api_tls:
         begins, ends = validity(config.api_tls.certificate)
         first, last = (f"{datetime.fromtimestamp(each, UTC):%Y-%m-%d}" for each in (begins, ends))

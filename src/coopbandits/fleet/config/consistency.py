@@ -29,6 +29,7 @@ from coopbandits.fleet.config.eligibility import can_estimate, can_purge, traits
 from coopbandits.fleet.config.features import EXAMPLE
 from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.values import show_duration
+from coopbandits.fleet.identity.certs import issue_command
 from coopbandits.fleet.identity.names import agent_number
 
 MIN_ROUNDS = 100
@@ -274,7 +275,8 @@ def _discovery(config: NodeConfig) -> Iterator[str]:
     if config.tls is None:
         yield (
             '[node] neighbors is "auto", but there is no [tls]; agents recognise discovered '
-            "neighbours by their certificates only: make them with: coopbandits certs"
+            "neighbours by their certificates only: make them with: coopbandits certs init "
+            f"authority, and {issue_command(config.id)}"
         )
     services = [str(each) for each in config.seeds if each.is_service]
     if services and find_spec("dns") is None:
@@ -309,7 +311,8 @@ def _insecure_links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
     if not insecure:
         yield (
             "there is no [tls], so any program could join; give ca, certificate and key (make them "
-            "with: coopbandits certs), or add --insecure to try it out on one machine"
+            f"with: coopbandits certs init authority, and {issue_command(config.id)}), or add "
+            "--insecure to try it out on one machine"
         )
         return
     places: dict[str, Address] = {"[node] listen": config.listen}
@@ -339,7 +342,7 @@ def _api(config: NodeConfig) -> Iterator[str]:
             f"[node] api is {place}, which others can reach, and there is no [tls]; choose an "
             "address of this machine such as 127.0.0.1, or unix:PATH"
         )
-    elif config.token_file is None and config.api_tls is None:
+    elif not config.needs_token and config.api_tls is None:
         yield (
             f"[node] api is {place}, which others can reach; give a token_file or [api_tls], or "
             "choose an address of this machine such as 127.0.0.1, or unix:PATH"

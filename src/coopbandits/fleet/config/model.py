@@ -7,7 +7,8 @@ key that is not a field.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta
@@ -86,6 +87,30 @@ class ApiLimits:
 
 
 @dataclass(frozen=True)
+class ApiTokens:
+    """Files with tokens that open a part of the API each, besides the token that opens all of it.
+
+    Attributes
+    ----------
+    choose_token_file : Path or None
+        For applications: choices, rewards, and what is known of options.
+    metrics_token_file : Path or None
+        For monitoring: metrics, health and the page.
+    admin_token_file : Path or None
+        For operators: draining, the cluster's document, exports and the page.
+    """
+
+    choose_token_file: FilePath | None = None
+    metrics_token_file: FilePath | None = None
+    admin_token_file: FilePath | None = None
+
+    def by_scope(self) -> dict[str, Path]:
+        """Return the files that are named, by what their tokens open."""
+        files = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name.removesuffix("_token_file"): path for name, path in files.items() if path}
+
+
+@dataclass(frozen=True)
 class DocumentConfig:
     """Whose documents an agent accepts, until a document names other operators.
 
@@ -124,7 +149,7 @@ class NodeConfig:
     default_bandit : str or None
         The bandit of calls that name none; without one, they are errors.
     token_file : Path or None
-        Holds the token that the application must present.
+        Holds the token that opens the whole API.
     ticket_lifetime : float
         Seconds until a ticket expires.
     max_open_tickets : int
@@ -148,6 +173,8 @@ class NodeConfig:
         certificates.
     api_tls : TlsFiles or None
         For the API; applications must then present a certificate.
+    api_tokens : ApiTokens
+        Tokens that open a part of the API each.
     api_limits : ApiLimits
         Limits of the API.
     document : DocumentConfig
@@ -184,6 +211,7 @@ class NodeConfig:
     ready_neighbors: CountFromZero = 0
     tls: TlsFiles | None = None
     api_tls: TlsFiles | None = None
+    api_tokens: ApiTokens = ApiTokens()
     api_limits: ApiLimits = ApiLimits()
     document: DocumentConfig = DocumentConfig()
     bandits: Mapping[str, BanditConfig] = field(default_factory=dict)
@@ -193,6 +221,11 @@ class NodeConfig:
     advertise: DialAddress | None = None
 
     @property
+    def needs_token(self) -> bool:
+        """Whether requests to the API must show a token."""
+        return self.token_file is not None or bool(self.api_tokens.by_scope())
+
+    @property
     def most_links(self) -> int:
         """Maximum number of neighbours."""
         return self.degree + 2 if self.auto else len(self.neighbors)
@@ -200,6 +233,8 @@ class NodeConfig:
 
 _NODE = table_of(NodeConfig)
 NODE = Table({**_NODE.types, "neighbors": Auto}, _NODE.required)
+
+API_TOKENS = table_of(ApiTokens)
 
 API_LIMITS = table_of(ApiLimits)
 

@@ -24,9 +24,10 @@
     id = "shop-2"
     address = "10.0.0.2:7400"
 
-`ClusterConfig`, `BanditConfig`, `NodeConfig`, `ApiLimits` and `DocumentConfig` list all keys. All
-problems are reported at once, a sentence each: first missing environment variables, then wrong keys
-and values, then contradictions between valid ones, then problems of the files that are named.
+`ClusterConfig`, `BanditConfig`, `NodeConfig`, `ApiTokens`, `ApiLimits` and `DocumentConfig` list
+all keys. All problems are reported at once, a sentence each: first missing environment variables,
+then wrong keys and values, then contradictions between valid ones, then problems of the files that
+are named.
 
 One file can serve many agents: in the keys of `EXPANDED`, ``${NAME}`` stands for an environment
 variable. `[cluster]`, `[bandits.NAME]` and `[document]` are the same on all agents and have none,
@@ -59,10 +60,12 @@ from coopbandits.fleet.config.bandits import (
 from coopbandits.fleet.config.consistency import find_contradictions, find_oversize
 from coopbandits.fleet.config.model import (
     API_LIMITS,
+    API_TOKENS,
     DOCUMENT,
     NODE,
     TLS,
     ApiLimits,
+    ApiTokens,
     DocumentConfig,
     NodeConfig,
 )
@@ -78,7 +81,7 @@ from coopbandits.fleet.identity.tls import (
 )
 
 TABLES = (
-    "cluster", "bandits", "node", "tls", "api_tls", "api_limits", "document", "neighbors",
+    "cluster", "bandits", "node", "tls", "api", "api_tls", "api_limits", "document", "neighbors",
 )  # fmt: skip
 
 EXPANDED = {
@@ -207,6 +210,7 @@ def parse_config(
     node = tables.table("node", NODE)
     tls = {name: tables.table(name, TLS) for name in ("tls", "api_tls") if name in data}
     neighbors = tables.addresses("neighbors", "neighbour")
+    tokens = tables.table("api", API_TOKENS)
     limits, document = tables.table("api_limits", API_LIMITS), tables.table("document", DOCUMENT)
     if tables.problems:
         raise ConfigError(str(path), tables.problems)
@@ -217,6 +221,7 @@ def parse_config(
         auto=node.pop("neighbors", None) is not None,
         neighbors=neighbors,
         **files,
+        api_tokens=ApiTokens(**tokens),
         api_limits=ApiLimits(**limits),
         document=DocumentConfig(**document),
         bandits={name: make_bandit(name, shared, values) for name, values in declared.items()},
@@ -262,7 +267,8 @@ def _read_bandits(tables: TableReader) -> dict[str, dict[str, Any]]:
 def find_bad_files(config: NodeConfig) -> Iterator[str]:
     """Yield a sentence for every problem of the files that a configuration names."""
     checks: list[Callable[[], object]] = [partial(require_uvloop, config)]
-    tokens = [config.token_file, *(bandit.token_file for bandit in config.bandits.values())]
+    tokens = [config.token_file, *config.api_tokens.by_scope().values()]
+    tokens += [*(bandit.token_file for bandit in config.bandits.values())]
     checks += [partial(read_token, path) for path in tokens if path is not None]
     if config.revoked is not None:
         checks.append(partial(read_revoked, config.revoked))

@@ -40,7 +40,7 @@ from msgspec import Meta
 
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.address import SERVICE, UNIX, Address, parse_address
-from coopbandits.fleet.identity.names import NODE_ID
+from coopbandits.fleet.identity.names import ID_RULE, LABEL, NODE_ID
 from coopbandits.fleet.identity.operators import parse_key
 
 
@@ -255,14 +255,16 @@ Epoch = Annotated[int, read_epoch]
 
 # Names
 
-_ID = rf"^{NODE_ID.pattern}\Z"
+NodeId = Annotated[str, Meta(pattern=rf"^{NODE_ID.pattern}\Z", description=ID_RULE)]
 
-_ID_RULE = "1 to 63 characters a-z, 0-9 and '-', the first and the last not '-'"
-
-NodeId = Annotated[str, Meta(pattern=_ID, description=f"a name such as 'shop-1': {_ID_RULE}")]
+_BANDIT_RULE = "1 to 63 characters a-z, 0-9 and '-', the first and the last not '-'"
 
 BanditName = Annotated[
-    str, Meta(pattern=_ID, description=f"a name such as 'checkout-button': {_ID_RULE}")
+    str,
+    Meta(
+        pattern=rf"^{LABEL.pattern}\Z",
+        description=f"a name such as 'checkout-button': {_BANDIT_RULE}",
+    ),
 ]
 
 

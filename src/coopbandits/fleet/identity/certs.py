@@ -1,8 +1,10 @@
 """A small certificate authority for one fleet: files in a folder, no server.
 
-An agent's certificate has its id as the only DNS name and is valid at both ends of a connection.
-Keys are on the curve P-256, signatures use SHA-256. Whoever holds ``ca-key.pem`` can create agents,
-so keep it off their machines: copy only ``ca.pem``, ``<id>.pem`` and ``<id>-key.pem`` there.
+An agent's certificate has its id among its DNS names and is valid at both ends of a connection.
+Keys are on the curve P-256, signatures use SHA-256. The holder of ``ca-key.pem`` can create agents,
+so keep it off their machines, and encrypt it with a passphrase. `issue` makes key and certificate
+in one place: copy ``ca.pem``, ``<id>.pem`` and ``<id>-key.pem`` to the agent's machine. `request`
+makes the key there, where it stays, and a certificate signing request, which `sign_requests` signs.
 
 Without [tls], to try agents out on one machine, certificates are thrown away (`throwaway_files`).
 Agents that are started one by one share no file, so the key of their authority follows from the
@@ -13,8 +15,8 @@ the machine can issue itself one. So agents that use them accept loopback addres
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -28,8 +30,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.chains import read_certificates
 from coopbandits.fleet.identity.files import link_target, write_file
-from coopbandits.fleet.identity.names import NODE_ID
+from coopbandits.fleet.identity.names import ID_RULE, NODE_ID
+
+BOTH_ENDS = x509.ExtendedKeyUsage(
+    [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+)
+
+MAX_COMMON_NAME = 64
+"""Characters of a subject's common name; ids are in the alternative names."""
 
 AUTHORITY_DAYS = 3650
 NODE_DAYS = 90
@@ -40,6 +50,23 @@ CLOCK_SKEW = timedelta(hours=1)
 
 THROWAWAY_SPAN = timedelta(days=3650)
 
+Passphrase = Callable[[], bytes]
+"""Returns the passphrase of an authority's key; called only if the key is encrypted."""
+
+RENEW = "coopbandits certs renew authority --out certificates"
+"""What hints print, with the folders of the documentation."""
+
+NEW_AUTHORITY = "coopbandits certs init new-authority"
+
+
+def issue_command(node: str) -> str:
+    """Return the command that makes a key and a certificate for an agent, for hints."""
+    return f"coopbandits certs issue authority {node} --out certificates --force"
+
+
+def no_passphrase() -> bytes:
+    raise InputError("the authority's key is encrypted; give its passphrase")
+
 
 def init_authority(
     folder: Path,
@@ -48,8 +75,11 @@ def init_authority(
     days: int = AUTHORITY_DAYS,
     now: datetime | None = None,
     force: bool = False,
+    passphrase: bytes = b"",
 ) -> list[Path]:
     """Create an authority; return the files written, ``ca.pem`` and ``ca-key.pem``.
+
+    With a `passphrase` the key is encrypted.
 
     Raises
     ------
@@ -64,7 +94,7 @@ def init_authority(
     paths = [folder / "ca.pem", folder / "ca-key.pem"]
     _require_free(paths, force)
     authority = make_authority(name, now, until)
-    write_file(paths[1], pem_key(authority.key), secret=True)
+    write_file(paths[1], pem_key(authority.key, passphrase), secret=True)
     write_file(paths[0], pem(authority.certificate))
     return paths
 
@@ -77,6 +107,7 @@ def issue(
     days: int = NODE_DAYS,
     now: datetime | None = None,
     force: bool = False,
+    passphrase: Passphrase = no_passphrase,
 ) -> list[Path]:
     """Create a key and a certificate for every id; return the files written.
 
@@ -94,6 +125,8 @@ def issue(
         Current time; by default the clock's.
     force : bool
         Whether files may be overwritten.
+    passphrase : callable
+        Returns the passphrase of the authority's key.
 
     Raises
     ------
@@ -102,32 +135,161 @@ def issue(
     """
     out = out or folder
     now = now or datetime.now(UTC)
-    authority = _load_authority(folder, now)
-    span = _days("a certificate's validity", days)
     for node in ids:
-        if not NODE_ID.fullmatch(node):
-            raise InputError(
-                f"{node!r} is not an agent's id; write 1 to 63 of a-z, 0-9 and -, with a letter or "
-                "digit first and last"
-            )
-        if node == "ca" or node.endswith("-key"):
-            raise InputError(f"the files of agent {node!r} would look like others; rename it")
+        _require_id(node)
     _require_free(
         [out / name for node in ids for name in (f"{node}.pem", f"{node}-key.pem")], force
     )
-    written = []
-    path, content = out / "ca.pem", pem(authority.certificate)
-    if not path.exists() or path.read_bytes() != content:
-        _require_free([path], force)
-        write_file(path, content)
-        written.append(path)
+    authority = _load_authority(folder, now, passphrase)
+    span = _days("a certificate's validity", days)
+    written = _copy_authority(authority, out, force=force)
     for node in ids:
         key = make_key()
         write_file(out / f"{node}-key.pem", pem_key(key), secret=True)
-        certificate = sign(authority, node, key.public_key(), now, span)
+        certificate = sign(authority, [node], key.public_key(), now, span)
         write_file(out / f"{node}.pem", pem(certificate))
         written += [out / f"{node}.pem", out / f"{node}-key.pem"]
     return written
+
+
+def request(node: str, out: Path, also: Sequence[str] = (), *, force: bool = False) -> list[Path]:
+    """Create a key, which stays on this machine, and a request to certify it; return the files.
+
+    ``<id>.csr`` may be signed by any authority that certifies DNS names. A key that exists is used
+    again, so that a certificate can be renewed.
+
+    Parameters
+    ----------
+    node : str
+        The agent's id.
+    out : Path
+        Folder to write to.
+    also : sequence of str
+        Further names for the certificate.
+    force : bool
+        Whether to replace a key that exists.
+    """
+    for name in (node, *also):
+        _require_id(name)
+    path = out / f"{node}-key.pem"
+    written = []
+    if force or not path.exists():
+        key = make_key()
+        write_file(path, pem_key(key), secret=True)
+        written.append(path)
+    else:
+        key = _load_key(path, no_passphrase, "give another folder, or replace it with --force")
+    names = [x509.DNSName(name) for name in dict.fromkeys((node, *also))]
+    builder = x509.CertificateSigningRequestBuilder().subject_name(_subject(node))
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    content = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    write_file(out / f"{node}.csr", content)
+    return [*written, out / f"{node}.csr"]
+
+
+def sign_requests(
+    folder: Path,
+    requests: Sequence[Path],
+    out: Path | None = None,
+    also: Sequence[str] = (),
+    *,
+    days: int = NODE_DAYS,
+    now: datetime | None = None,
+    force: bool = False,
+    passphrase: Passphrase = no_passphrase,
+) -> list[Path]:
+    """Sign requests; return the files written.
+
+    A machine decides what its request asks for, and its operator what it gets: the first name must
+    be that of the file, and every further one must be in `also`.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the authority.
+    requests : sequence of Path
+        Files ``<id>.csr``.
+    out : Path or None
+        Folder to write to, by default that of the authority; ``ca.pem`` is copied there.
+    also : sequence of str
+        Names besides the ids that requests may have.
+    days, now, force, passphrase
+        As for `issue`.
+
+    Raises
+    ------
+    InputError
+        A request is invalid or asks for another name, a file exists, or the authority is missing or
+        has expired.
+    """
+    out = out or folder
+    now = now or datetime.now(UTC)
+    span = _days("a certificate's validity", days)
+    asked = [_read_request(path, also) for path in requests]
+    for names, _ in asked:
+        _require_free([out / f"{names[0]}.pem"], force)
+    authority = _load_authority(folder, now, passphrase)
+    written = _copy_authority(authority, out, force=force)
+    for names, key in asked:
+        write_file(out / f"{names[0]}.pem", pem(sign(authority, names, key, now, span)))
+        written.append(out / f"{names[0]}.pem")
+    return written
+
+
+def _read_request(path: Path, also: Sequence[str]) -> tuple[list[str], ec.EllipticCurvePublicKey]:
+    """Return the names that a request asks for, and its key."""
+    try:
+        asked = x509.load_pem_x509_csr(path.read_bytes())
+        names = _dns_names(asked.extensions)
+        key, is_signed = asked.public_key(), asked.is_signature_valid
+    except OSError as error:
+        raise InputError(
+            f"cannot read {path}: {error.strerror}; give a file that `coopbandits certs request` "
+            "has made"
+        ) from None
+    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+        raise InputError(
+            f"{path} is not a request for DNS names: {error}; make one with `coopbandits certs "
+            "request`"
+        ) from None
+    if not is_signed or not isinstance(key, ec.EllipticCurvePublicKey):
+        raise InputError(
+            f"{path} is not signed by its own key on the curve P-256; make it with `coopbandits "
+            "certs request`"
+        )
+    if not isinstance(key.curve, ec.SECP256R1):
+        raise InputError(
+            f"the key of {path} is on the curve {key.curve.name}; entries are signed on P-256: "
+            "make it with `coopbandits certs request`"
+        )
+    for name in names:
+        _require_id(name)
+    if names[0] != path.stem:
+        raise InputError(
+            f"{path} asks for the id {names[0]!r}; name the file {names[0]}.csr to certify that"
+        )
+    for name in names[1:]:
+        if name not in also:
+            raise InputError(f"{path} also asks for the name {name!r}; allow it with --also {name}")
+    return names, key
+
+
+def _require_id(node: str) -> None:
+    if not NODE_ID.fullmatch(node):
+        raise InputError(f"{node!r} is not an agent's id; give {ID_RULE}")
+    if node == "ca" or node.endswith("-key"):
+        raise InputError(f"the files of agent {node!r} would look like others; rename it")
+
+
+def _copy_authority(authority: Authority, out: Path, *, force: bool) -> list[Path]:
+    """Write ``ca.pem`` unless it lists the authority already, with others perhaps."""
+    path = out / "ca.pem"
+    with suppress(InputError):
+        if authority.certificate in read_certificates(path):
+            return []
+    _require_free([path], force)
+    write_file(path, pem(authority.certificate))
+    return [path]
 
 
 def renew(
@@ -138,6 +300,7 @@ def renew(
     everything: bool = False,
     days: int = NODE_DAYS,
     now: datetime | None = None,
+    passphrase: Passphrase = no_passphrase,
 ) -> list[Path]:
     """Renew the certificates that expire soon; return their files.
 
@@ -156,6 +319,8 @@ def renew(
         Validity of the new ones, at most the authority's own.
     now : datetime or None
         Current time; by default the clock's.
+    passphrase : callable
+        Returns the passphrase of the authority's key.
 
     Raises
     ------
@@ -164,7 +329,7 @@ def renew(
         could not be read, after all others were renewed.
     """
     now = now or datetime.now(UTC)
-    authority = _load_authority(folder, now)
+    authority = _load_authority(folder, now, passphrase)
     span = _days("a certificate's validity", days)
     soon = now + _days("the time until expiry", within_days)
     readable, unreadable = _certificates(out or folder)
@@ -172,12 +337,13 @@ def renew(
     if not found and not unreadable:
         raise InputError(
             f"no certificate in {out or folder} was made by the authority in {folder}; "
-            "make one with `coopbandits certs issue`"
+            f"make one with `{issue_command('shop-1')}`"
         )
     due = [path for path, old in found.items() if everything or old.not_valid_after_utc <= soon]
     for path in due:
         public_key = cast("ec.EllipticCurvePublicKey", found[path].public_key())  # we made it
-        content = pem(sign(authority, _name_of(found[path]), public_key, now, span))
+        names = _dns_names(found[path].extensions)
+        content = pem(sign(authority, names, public_key, now, span))
         write_file(link_target(path), content)
     if unreadable:  # reported last, and as a failure: an agent's certificate may be among them
         raise InputError(
@@ -210,20 +376,23 @@ def _is_agents(authority: Authority, certificate: x509.Certificate) -> bool:
     """
     try:
         certificate.verify_directly_issued_by(authority.certificate)
-        return NODE_ID.fullmatch(_name_of(certificate)) is not None
+        uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        return uses == BOTH_ENDS and all(map(NODE_ID.fullmatch, _dns_names(certificate.extensions)))
     except (InvalidSignature, UnsupportedAlgorithm, ValueError, TypeError):  # of another authority
         return False
     except (x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
         return False
 
 
-def _name_of(certificate: x509.Certificate) -> str:
-    """Return the one name in a certificate; raise ValueError unless there is exactly one."""
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    (name,) = names
-    if not isinstance(name, x509.DNSName):
-        raise ValueError(f"{name} is not a DNS name")
-    return str(name.value)
+def _dns_names(extensions: x509.Extensions) -> list[str]:
+    """Return the alternative names; raise ValueError unless there are only DNS names."""
+    names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    for name in names:
+        if not isinstance(name, x509.DNSName):
+            raise ValueError(f"{name} is not a DNS name")
+    if not names:
+        raise ValueError("there are no names")
+    return [str(name.value) for name in names]
 
 
 def _require_free(paths: Iterable[Path], force: bool) -> None:
@@ -238,7 +407,7 @@ def _days(what: str, days: int) -> timedelta:
     return timedelta(days=days)
 
 
-def _load_authority(folder: Path, now: datetime) -> Authority:
+def _load_authority(folder: Path, now: datetime, passphrase: Passphrase) -> Authority:
     path = folder / "ca.pem"
     try:
         certificate = x509.load_pem_x509_certificate(_read(path))
@@ -247,22 +416,33 @@ def _load_authority(folder: Path, now: datetime) -> Authority:
             f"cannot read a certificate from {path}: {error}; restore the authority's certificate"
         ) from None
     path = folder / "ca-key.pem"
-    try:
-        key = serialization.load_pem_private_key(_read(path), None)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"cannot read a key from {path}: {error}; restore the authority's key"
-        ) from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or (
-        key.public_key() != certificate.public_key()
-    ):
+    key = _load_key(path, passphrase, "restore the authority's key")
+    if key.public_key() != certificate.public_key():
         raise InputError(f"{path} is not the key of {folder / 'ca.pem'}; restore that one")
     if certificate.not_valid_after_utc <= now:
         raise InputError(
             f"the authority in {folder} expired on {certificate.not_valid_after_utc:%Y-%m-%d}; "
-            "make a new one with `coopbandits certs init`"
+            f"make a new one with `{NEW_AUTHORITY}`"
         )
     return Authority(certificate, key)
+
+
+def _load_key(path: Path, passphrase: Passphrase, remedy: str) -> ec.EllipticCurvePrivateKey:
+    """Return a private key, decrypted if need be."""
+    content = _read(path)
+    secret = passphrase() if b"ENCRYPTED" in content else None
+    try:
+        key = serialization.load_pem_private_key(content, secret)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        if secret:
+            raise InputError(
+                f"cannot decrypt the key {path}: {error}; give the passphrase that it was "
+                "encrypted with"
+            ) from None
+        raise InputError(f"cannot read a key from {path}: {error}; {remedy}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InputError(f"the key {path} is not on an elliptic curve; {remedy}")
+    return key
 
 
 def _read(path: Path) -> bytes:
@@ -271,7 +451,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise InputError(
             f"cannot read {path} ({error.strerror}); create an authority with `coopbandits certs "
-            "init`"
+            "init authority`"
         ) from None
 
 
@@ -303,22 +483,22 @@ def make_authority(
 
 def sign(
     authority: Authority,
-    node: str,
+    names: Sequence[str],
     public_key: ec.EllipticCurvePublicKey,
     now: datetime,
     span: timedelta,
 ) -> x509.Certificate:
-    """Return a certificate for an agent's key, valid as server and as client."""
+    """Return a certificate of an agent in these names, valid as server and as client."""
     issuer = authority.certificate
     until = min(now + span, issuer.not_valid_after_utc)
     identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
-    both_ends = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    builder = _builder(_subject(node), issuer.subject, public_key, now, until)
+    alternatives = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+    builder = _builder(_subject(names[0]), issuer.subject, public_key, now, until)
     for extension, critical in (
         (x509.BasicConstraints(ca=False, path_length=None), True),
         (_usage(signs_certificates=False), True),
-        (x509.ExtendedKeyUsage(both_ends), False),
-        (x509.SubjectAlternativeName([x509.DNSName(node)]), False),
+        (BOTH_ENDS, False),
+        (alternatives, False),
         (x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), False),
     ):
         builder = builder.add_extension(extension, critical)
@@ -326,7 +506,7 @@ def sign(
 
 
 def _subject(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:MAX_COMMON_NAME])])
 
 
 def _builder(
@@ -366,12 +546,13 @@ def pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def pem_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    # Not encrypted: an agent starts unattended.
+def pem_key(key: ec.EllipticCurvePrivateKey, passphrase: bytes = b"") -> bytes:
+    """Return a private key in PEM format; those of agents are plain, to start unattended."""
+    encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    if passphrase:
+        encryption = serialization.BestAvailableEncryption(passphrase)
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption
     )
 
 
@@ -386,7 +567,7 @@ def throwaway_files(node: str, cluster: str) -> Iterator[tuple[Path, Path, Path]
     shared = ec.derive_private_key(1 + int.from_bytes(seed, "big"), ec.SECP256R1())
     authority = make_authority("throw-away", now, now + THROWAWAY_SPAN, shared)
     key = make_key()
-    certificate = sign(authority, node, key.public_key(), now, THROWAWAY_SPAN)
+    certificate = sign(authority, [node], key.public_key(), now, THROWAWAY_SPAN)
     with TemporaryDirectory(prefix="coopbandits-") as folder:
         paths = Path(folder) / "ca.pem", Path(folder) / "node.pem", Path(folder) / "key.pem"
         contents = pem(authority.certificate), pem(certificate), pem_key(key)

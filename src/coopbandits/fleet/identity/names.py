@@ -12,8 +12,19 @@ from coopbandits.fleet.identity.files import file_version
 
 log = logging.getLogger(__name__)
 
-NODE_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-"""An agent's id, one label of a DNS name: it is the name in the agent's certificate."""
+LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+"""One label of a DNS name, in lower case."""
+
+MAX_ID = 253
+"""The longest id, in characters, as of a DNS name."""
+
+NODE_ID = re.compile(rf"(?=.{{1,{MAX_ID}}}\Z){LABEL.pattern}(\.{LABEL.pattern})*")
+"""An agent's id, a DNS name in lower case: it is one of the names in the agent's certificate."""
+
+ID_RULE = (
+    f"a DNS name of up to {MAX_ID} characters in lower case, such as 'shop-1' or "
+    "'shop-1.example.org'"
+)
 
 
 def agent_number(name: str) -> int:

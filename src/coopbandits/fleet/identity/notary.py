@@ -1,14 +1,20 @@
 """Signed entries: an author's report of its own pulls, verifiable by agents it has no link to.
 
 An author signs its entry with the key of its certificate. A proof travels beside the entry: the
-first bytes of the certificate's SHA-256, and a signature. Certificates travel once per link and are
-trusted if the fleet's authority signed them. Their dates are ignored: an entry that was valid when
-it was signed stays valid. To stop trusting an author, revoke it.
+first bytes of the certificate's SHA-256, and a signature. Certificates travel once per link, after
+the intermediates that they need, and are trusted if a path leads from them to the fleet's authority
+(`chains`). Their dates are ignored: an entry that was valid when it was signed stays valid. To stop
+trusting an author, revoke it; to stop trusting an authority, remove it from the CA file.
+
+*One key, one author.* A certificate may have several ids, and the number in a signed entry says
+which one its author uses. The first that is believed of a key is the only one from then on: else a
+single agent could take the places of several.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -21,7 +27,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, utils
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.certs import throwaway_files
+from coopbandits.fleet.identity.certs import issue_command, throwaway_files
+from coopbandits.fleet.identity.chains import (
+    UNREADABLE,
+    ends_of,
+    find_path,
+    holder_of,
+    is_authority,
+    read_certificates,
+    read_der,
+)
 from coopbandits.fleet.identity.files import file_version
 
 FINGERPRINT = 8
@@ -31,17 +46,38 @@ PROOF = FINGERPRINT + 2 * HALF
 
 MAX_CERTIFICATE = 4096
 
+MAX_KEPT_INTERMEDIATES = 16
+
 ALGORITHM = ec.ECDSA(hashes.SHA256())
 
 log = logging.getLogger(__name__)
 
 
 class Author(NamedTuple):
-    """The name, key and DER certificate of an agent that the authority has certified."""
+    """The holder of a certificate of the fleet.
 
-    name: str
+    Attributes
+    ----------
+    names : frozenset of str
+        The ids in it.
+    key : EllipticCurvePublicKey
+        Checks signatures.
+    digest : bytes
+        SHA-256 of the key.
+    ends : float
+        When the certificate, or one on its path, expires.
+    certificate : bytes
+        In DER form.
+    intermediates : tuple of bytes
+        Those on its path, in DER form, the issuer of each before it.
+    """
+
+    names: frozenset[str]
     key: ec.EllipticCurvePublicKey
+    digest: bytes
+    ends: float
     certificate: bytes
+    intermediates: tuple[bytes, ...] = ()
 
 
 class ProofHolder(Protocol):
@@ -68,7 +104,9 @@ class Notary:
     Attributes
     ----------
     authors : dict of bytes to Author
-        Certified agents, by their certificates' fingerprints.
+        Holders of certificates, by their fingerprints.
+    trusted : list of Certificate
+        The authorities.
     holders : set of ProofHolder
         Users of certificates: those that none of them needs are dropped to make room.
 
@@ -89,6 +127,9 @@ class Notary:
         self.prefix = msgspec.msgpack.encode(["coopbandits entry", *scope])
         self.authors: dict[bytes, Author] = {}
         self.holders: WeakSet[ProofHolder] = WeakSet()
+        self.trusted: list[x509.Certificate] = []
+        self._intermediates: dict[bytes, x509.Certificate] = {}
+        self._bound: dict[bytes, str] = {}  # the id under which a key is believed
         self._seen = self._versions()
         self._load()
 
@@ -96,29 +137,45 @@ class Notary:
         return [file_version(path) for path in self.files]
 
     def _load(self) -> None:
-        ca, certificate, key = (path.read_bytes() for path in self.files)
-        self.authorities = x509.load_pem_x509_certificates(ca)
-        own = x509.load_pem_x509_certificate(certificate)
-        private = serialization.load_pem_private_key(key, None)
+        """Read the files, and change nothing if they cannot be used."""
+        trusted = read_certificates(self.files[0])
+        own, *intermediates = read_certificates(self.files[1])
+        private = serialization.load_pem_private_key(self.files[2].read_bytes(), None)
         if not isinstance(private, ec.EllipticCurvePrivateKey) or not isinstance(
             private.curve, ec.SECP256R1
         ):
             raise InputError(
                 f"the key {self.files[2]} is not on the curve P-256, so entries cannot be signed; "
-                "issue another with `coopbandits certs issue`"
+                f"issue another with `{issue_command(self.node)}`"
             )
         if private.public_key() != own.public_key():
             raise InputError(
                 f"{self.files[2]} is not the key of {self.files[1]}; give a certificate and its key"
             )
         try:
-            self.fingerprint = self.learn(own.public_bytes(serialization.Encoding.DER))
+            author = certified(own, intermediates, trusted)
         except InputError as error:
             raise InputError(
                 f"{self.files[1]} is {error}, so it cannot sign entries; issue another with "
-                f"`coopbandits certs issue` and the authority {self.files[0]}"
+                f"`{issue_command(self.node)}` and the authority {self.files[0]}"
             ) from None
-        self._key = private
+        self._key, self.fingerprint = private, self.fingerprint_of(author.certificate)
+        known = [*intermediates, *filter(_is_issued, trusted), *self._intermediates.values()]
+        if trusted != self.trusted:
+            self.trusted, self._intermediates = trusted, {}
+        for each in known:
+            self._keep_intermediate(each)
+        self._distrust()
+        self.authors[self.fingerprint] = author
+        self.bind(author, self.node)
+
+    def _distrust(self) -> None:
+        """Drop the certificates that no authority has signed which is still trusted."""
+        for fingerprint, author in list(self.authors.items()):
+            try:
+                self.authors[fingerprint] = self._certified(author.certificate)
+            except InputError:
+                del self.authors[fingerprint]
 
     def refresh(self) -> None:
         """Read the files again if they have changed; keep the previous key if they are invalid."""
@@ -136,35 +193,49 @@ class Notary:
         return sha256(certificate).digest()[:FINGERPRINT]
 
     def learn(self, certificate: bytes) -> bytes:
-        """Keep an author's certificate, in DER form; return its fingerprint.
+        """Keep an author's certificate, or an intermediate, in DER form; return its fingerprint.
+
+        An intermediate that cannot be used is not kept: agents may trust different ones of a path.
 
         Raises
         ------
         InputError
-            It is not a certificate of the fleet's authority, with one name, on the curve P-256;
-            or there is no room.
+            No path leads from it to the fleet's authority, it has no id, or its key is not on the
+            curve P-256; or there is no room.
         """
         fingerprint = self.fingerprint_of(certificate)
-        if fingerprint in self.authors:
+        if self.knows(fingerprint):
+            return fingerprint
+        found = read_der(certificate)
+        if is_authority(found):
+            self._keep_intermediate(found)
             return fingerprint
         if len(self.authors) >= self.max_authors:
             self._make_room()
-        try:
-            found = x509.load_der_x509_certificate(certificate)
-            issued = any(_issued_by(authority, found) for authority in self.authorities)
-            names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-            (name,) = names.get_values_for_type(x509.DNSName)
-            key = found.public_key()
-        except (ValueError, TypeError, x509.ExtensionNotFound, x509.InvalidVersion) as error:
-            raise InputError(f"a certificate that cannot be read: {error}") from None
-        if not issued:
-            raise InputError("a certificate that the fleet's authority has not signed")
-        if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(
-            key.curve, ec.SECP256R1
-        ):
-            raise InputError(f"a certificate of {name} whose key is not on the curve P-256")
-        self.authors[fingerprint] = Author(name, key, certificate)
+        self.authors[fingerprint] = self._certified(certificate)
         return fingerprint
+
+    def knows(self, fingerprint: bytes) -> bool:
+        """Return whether a certificate is kept."""
+        return fingerprint in self.authors or fingerprint in self._intermediates
+
+    def _certified(self, certificate: bytes) -> Author:
+        return certified(read_der(certificate), [*self._intermediates.values()], self.trusted)
+
+    def _keep_intermediate(self, found: x509.Certificate) -> None:
+        """Keep an intermediate that is signed; what it may sign is checked with every path."""
+        issuers = (*self.trusted, *self._intermediates.values())
+        if found in issuers[len(self.trusted) :]:
+            return
+        if found not in self.trusted and not any(_issued_by(found, each) for each in issuers):
+            return
+        if len(self._intermediates) >= MAX_KEPT_INTERMEDIATES:
+            needed = {each for author in self.authors.values() for each in author.intermediates}
+            self._intermediates = {
+                key: each for key, each in self._intermediates.items() if _der(each) in needed
+            }
+        if len(self._intermediates) < MAX_KEPT_INTERMEDIATES:
+            self._intermediates[self.fingerprint_of(_der(found))] = found
 
     def _make_room(self) -> None:
         """Drop certificates behind no kept entry, such as those from before a renewal.
@@ -180,6 +251,8 @@ class Notary:
         }
         self.authors.clear()  # in place: others hold a reference
         self.authors.update(kept)
+        left = {author.digest for author in kept.values()}
+        self._bound = {key: name for key, name in self._bound.items() if key in left}
         if len(self.authors) >= self.max_authors:
             raise InputError(
                 f"more than {self.max_authors} certificates; no further ones are accepted"
@@ -191,10 +264,17 @@ class Notary:
         r, s = utils.decode_dss_signature(self._key.sign(self.prefix + entry, ALGORITHM))
         return self.fingerprint + r.to_bytes(HALF, "big") + s.to_bytes(HALF, "big")
 
-    def author(self, proof: bytes) -> str | None:
-        """Return the author that a proof names; None if its certificate is unknown."""
-        found = self.authors.get(proof[:FINGERPRINT])
-        return found.name if found else None
+    def author(self, proof: bytes) -> Author | None:
+        """Return the holder of the certificate in a proof; None if that is unknown."""
+        return self.authors.get(proof[:FINGERPRINT])
+
+    def is_bound(self, author: Author, name: str) -> bool:
+        """Return whether a key was believed under another id than this one."""
+        return self._bound.get(author.digest, name) != name
+
+    def bind(self, author: Author, name: str) -> None:
+        """Believe a key under this id alone from now on."""
+        self._bound.setdefault(author.digest, name)
 
     def holds(self, entry: bytes, proof: bytes) -> bool:
         """Return whether a proof is valid for an entry; its certificate must be known."""
@@ -210,12 +290,52 @@ class Notary:
         return True
 
 
-def _issued_by(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+def certified(
+    certificate: x509.Certificate,
+    intermediates: Sequence[x509.Certificate],
+    trusted: Sequence[x509.Certificate],
+) -> Author:
+    """Return the holder of a certificate who may sign entries.
+
+    Raises
+    ------
+    InputError
+        No path leads to an authority, it has no id, or its key is not on the curve P-256.
+    """
+    path = find_path(certificate, intermediates, trusted)
+    holder, key = holder_of(certificate), certificate.public_key()
+    if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise InputError(
+            f"a certificate of {min(holder.names)} whose key is not on the curve P-256"
+        )
+    # A trusted intermediate travels too: others may trust the root alone.
+    own, *issuers = map(_der, [path[0], *filter(_is_issued, path[1:])])
+    return Author(holder.names, key, holder.key, ends_of(path), own, tuple(reversed(issuers)))
+
+
+def is_intermediate(certificate: bytes) -> bool:
+    """Return whether a certificate, in DER form, may sign others."""
+    try:
+        return is_authority(read_der(certificate))
+    except InputError:
+        return False
+
+
+def _issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (InvalidSignature, ValueError, TypeError):
+    except (InvalidSignature, *UNREADABLE):
         return False
     return True
+
+
+def _is_issued(certificate: x509.Certificate) -> bool:
+    """Return whether a certificate is not a root."""
+    return certificate.issuer != certificate.subject
+
+
+def _der(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.DER)
 
 
 class ThrowawayNotary(Notary):

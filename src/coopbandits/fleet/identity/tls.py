@@ -1,4 +1,4 @@
-"""Mutual TLS 1.3: the one DNS name in a certificate is the agent's id.
+"""Mutual TLS 1.3: one of the DNS names in a certificate is the agent's id.
 
 `Credentials` are for links between agents, with contexts for both ends of a connection;
 `api_context` is for the API, whose clients may have certificates of another authority.
@@ -7,21 +7,35 @@
 from __future__ import annotations
 
 import logging
+import math
 import ssl
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cryptography import x509
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.certs import throwaway_files
+from coopbandits.fleet.identity.certs import RENEW, issue_command, throwaway_files
+from coopbandits.fleet.identity.chains import (
+    Holder,
+    ends_of,
+    find_path,
+    read_certificates,
+    read_holder,
+)
 from coopbandits.fleet.identity.files import file_version, read_secret
 
 log = logging.getLogger(__name__)
 
 ALPN = "coopbandits/1"
 """The protocol both ends must offer; the number changes when links start differently."""
+
+DAY = 86400.0
+
+SOON_DAYS = 30
+"""From so many days before a certificate expires, `ExpiryWatch`, --check and the doctor warn."""
 
 
 class TlsFiles(NamedTuple):
@@ -51,6 +65,10 @@ class Credentials:
 
     Attributes
     ----------
+    holder : Holder
+        The ids in the certificate, and its key.
+    expires : float
+        When neighbours reject it: it, an intermediate or the authority has expired by then.
     report : callable
         Called with the kind and text of an event when the files change.
     loopback_only : bool
@@ -60,7 +78,7 @@ class Credentials:
     ------
     InputError
         A file cannot be used, or neighbours would not accept the certificate: it is signed by
-        another authority, expired, or in another name.
+        another authority, expired, or does not have the agent's id.
     """
 
     loopback_only = False
@@ -69,7 +87,7 @@ class Credentials:
         self.node, self.ca, self.certificate, self.key = node, ca, certificate, key
         self.report: Callable[[str, str], None] = lambda _kind, _text: None
         self._seen = self._versions()
-        self._contexts, self.expires = self._load()
+        self._contexts, self.holder, self.expires = self._load()
 
     def contexts(self) -> Contexts:
         """Return contexts for the current files, or the previous ones if these cannot be used.
@@ -80,7 +98,7 @@ class Credentials:
         if versions != self._seen:
             self._seen = versions
             try:
-                self._contexts, self.expires = self._load()
+                self._contexts, self.holder, self.expires = self._load()
                 log.info("certificate reloaded from %s", self.certificate)
                 self.report("certificate", f"certificate reloaded from {self.certificate}")
             except InputError as error:
@@ -91,24 +109,33 @@ class Credentials:
     def _versions(self) -> list[tuple[int, int, int] | None]:
         return [file_version(path) for path in (self.ca, self.certificate, self.key)]
 
-    def _load(self) -> tuple[Contexts, float]:
+    def _load(self) -> tuple[Contexts, Holder, float]:
         contexts = Contexts(
             self._context(ssl.PROTOCOL_TLS_SERVER), self._context(ssl.PROTOCOL_TLS_CLIENT)
         )
-        found = self._handshake_with_self(contexts)
-        name = peer_name(found)
-        if name != self.node:
+        shown = self._handshake_with_self(contexts)
+        try:
+            holder = read_holder(shown)
+            own, *intermediates = read_certificates(self.certificate)
+            path = find_path(own, intermediates, read_certificates(self.ca), datetime.now(UTC))
+        except InputError as error:
             raise InputError(
-                f"the certificate {self.certificate} has the name {name or 'of no agent'}, but "
-                f"this agent is {self.node}; issue one with `coopbandits certs issue {self.node}`"
+                f"{self.certificate} is {error}; issue another with `{issue_command(self.node)}`"
+            ) from None
+        if self.node not in holder.names:
+            raise InputError(
+                f"the certificate {self.certificate} has the names "
+                f"{', '.join(sorted(holder.names))}, but this agent is {self.node}; issue one with "
+                f"`{issue_command(self.node)}`"
             )
-        return contexts, ssl.cert_time_to_seconds(str(found["notAfter"]))
+        return contexts, holder, ends_of(path)
 
     def _context(self, protocol: int) -> ssl.SSLContext:
         context = ssl.SSLContext(protocol)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
-        context.check_hostname = False  # names are ids, not hosts; `peer_name` is checked instead
+        context.check_hostname = False  # names are ids, not hosts: `Connection` compares them
         context.verify_mode = ssl.CERT_REQUIRED
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # `ca` may list an intermediate
         context.set_alpn_protocols([ALPN])
         if protocol == ssl.PROTOCOL_TLS_SERVER:
             context.num_tickets = 0  # no resumption: every connection proves its identity
@@ -124,7 +151,7 @@ class Credentials:
             raise _unusable("certificate", pair, error) from None
         return context
 
-    def _handshake_with_self(self, contexts: Contexts) -> dict[str, Any]:
+    def _handshake_with_self(self, contexts: Contexts) -> bytes | None:
         """Return the certificate as a neighbour sees it, which proves that one would accept it."""
         there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = contexts.client.wrap_bio(back, there)
@@ -138,9 +165,37 @@ class Credentials:
         except ssl.SSLError as error:
             raise InputError(
                 f"the certificate {self.certificate} is not valid under the authority "
-                f"{self.ca}: {reason_of(error)}; renew it with `coopbandits certs renew`"
+                f"{self.ca}: {reason_of(error)}; renew it with `{RENEW}`"
             ) from None
-        return server.getpeercert() or {}
+        return server.getpeercert(binary_form=True)
+
+
+class ExpiryWatch:
+    """Logs that a certificate is about to expire, at the start and then once a day."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self.credentials = credentials
+        self._next = -math.inf
+
+    def look(self, now: float) -> None:
+        """Read files that have changed, and log it if that is due."""
+        self.credentials.contexts()
+        if now < self._next:
+            return
+        left = (self.credentials.expires - now) / DAY
+        if left >= SOON_DAYS:
+            return
+        self._next = now + DAY
+        day = datetime.fromtimestamp(self.credentials.expires, UTC)
+        when = f"expires in {left:.0f} days" if left > 0 else "has expired"
+        log.warning(
+            "the certificate %s %s, on %s: renew it with `%s`, or its authority",
+            self.credentials.certificate,
+            when,
+            f"{day:%Y-%m-%d}",
+            RENEW,
+            extra={"fields": {"reason": "certificate", "seconds_left": left * DAY}},
+        )
 
 
 class ThrowawayCredentials(Credentials):
@@ -200,14 +255,6 @@ def validity(path: Path) -> tuple[float, float]:
             f"cannot read a certificate from {path}: {error}; give one in PEM format"
         ) from None
     return found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
-
-
-def peer_name(certificate: dict[str, Any] | None) -> str | None:
-    """Return the one DNS name of a verified certificate; None unless there is exactly one."""
-    names = [
-        value for kind, value in (certificate or {}).get("subjectAltName", ()) if kind == "DNS"
-    ]
-    return names[0] if len(names) == 1 else None
 
 
 def _no_password() -> str:

@@ -172,7 +172,7 @@ class Members:
 
     def link_up(self, name: str, arrival: Arrival) -> None:
         """Note a link, over which nothing was sent yet."""
-        self._causes[name], self._hosts[name] = arrival
+        self._causes[name], self._hosts[name] = arrival.cause, arrival.host
 
     def has_called(self, name: str) -> bool:
         """Return whether this agent has called the other end of a link."""

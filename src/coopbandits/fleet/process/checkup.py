@@ -24,8 +24,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from cryptography import x509
-
 from coopbandits.core.errors import InputError
 from coopbandits.finding import BROKEN, NOTE, OK, Finding
 from coopbandits.fleet.address import Address, show_place
@@ -33,22 +31,21 @@ from coopbandits.fleet.api.server import file_at, release
 from coopbandits.fleet.api.server import listen as listen_api
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
 from coopbandits.fleet.config.read import credentials_of, load, require_uvloop
+from coopbandits.fleet.identity.certs import NEW_AUTHORITY, RENEW
+from coopbandits.fleet.identity.chains import read_certificates, read_holder
 from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.names import read_revoked
 from coopbandits.fleet.identity.tls import (
+    DAY,
+    SOON_DAYS,
     Credentials,
     api_context,
-    peer_name,
     reason_of,
     validity,
 )
 from coopbandits.fleet.process.backup import opened, read, summary
 from coopbandits.fleet.process.main import descriptors_needed
 from coopbandits.fleet.transport.sockets import listen, resolve
-
-DAY = 86400.0
-SOON_DAYS = 14
-"""A certificate that expires within this many days gets a note."""
 
 SPARE_BYTES = 1 << 26
 """Space for events, besides a second copy of the journal."""
@@ -79,8 +76,8 @@ def findings(path: Path) -> Iterator[Finding]:
             throwaway = "generated at every start: suitable for trials on one machine only"
             yield Finding("certificate", throwaway, NOTE)
         else:
-            yield lasting("certificate", credentials.expires, now, "certs renew")
-            yield lasting("authority", authority_ends(config.tls), now, "certs init")
+            yield lasting("certificate", credentials.expires, now, RENEW)
+            yield lasting("authority", authority_ends(config.tls), now, NEW_AUTHORITY)
     except InputError as error:
         yield _broken("certificate", str(error))
     yield from secrets(config, now)
@@ -120,14 +117,13 @@ def lasting(what: str, ends: float, now: float, command: str) -> Finding:
     left = (ends - now) / DAY
     day = datetime.fromtimestamp(ends, UTC).strftime("%Y-%m-%d")
     state = OK if left >= SOON_DAYS else NOTE
-    mend = "" if state == OK else f"coopbandits {command}, and copy the files"
+    mend = "" if state == OK else f"{command}, and copy the files"
     return Finding(what, f"valid until {day} ({left:.0f} days)", state, mend)
 
 
 def authority_ends(files: TlsFiles) -> float:
     """Return the time at which the last trusted authority expires."""
-    found = x509.load_pem_x509_certificates(files.ca.read_bytes())
-    return max(each.not_valid_after_utc.timestamp() for each in found)
+    return max(each.not_valid_after_utc.timestamp() for each in read_certificates(files.ca))
 
 
 def secrets(config: NodeConfig, now: float) -> Iterator[Finding]:
@@ -143,6 +139,8 @@ def _checks(config: NodeConfig, now: float) -> Iterator[Callable[[], Finding]]:
     """Yield checks that raise InputError for what an agent would reject at its start."""
     if config.token_file is not None:
         yield partial(_token, "token", config.token_file)
+    for scope, path in config.api_tokens.by_scope().items():
+        yield partial(_token, f"token to {scope}" if scope == "choose" else f"{scope} token", path)
     for bandit in config.bandits.values():
         if bandit.token_file is not None:
             yield partial(_token, f"token of {bandit.name}", bandit.token_file)
@@ -318,16 +316,18 @@ def _shake_hands(
     context.set_alpn_protocols([PROTOCOL])
     try:
         with context.wrap_socket(plain) as secure:
-            found = peer_name(secure.getpeercert())
-            if found != name:
-                there = f"the agent at {place} is {found or 'nameless'}, not {name}"
+            found = read_holder(secure.getpeercert(binary_form=True)).names
+            if name not in found:
+                there = f"the agent at {place} is {', '.join(sorted(found))}, not {name}"
                 return Finding(what, there, BROKEN, "correct its address in [[neighbors]]")
             # With TLS 1.3 an alert that rejects our certificate comes after the handshake.
             with suppress(ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
                 secure.recv(1)
+    except InputError as error:
+        return Finding(what, f"it has {error}", BROKEN, "issue another, in its id")
     except ssl.SSLCertVerificationError as error:
         wrong = f"its certificate is invalid: {reason_of(error)}"
-        return Finding(what, wrong, BROKEN, "renew it there: coopbandits certs renew")
+        return Finding(what, wrong, BROKEN, f"renew it: {RENEW}")
     except ssl.SSLError as error:
         wrong = f"it does not accept this agent's certificate: {reason_of(error)}"
         mend = "use one authority for all agents, and check its clock"

@@ -29,7 +29,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import one_line
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
-from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config import ApiTokens, NodeConfig
 from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.tls import api_context
 from coopbandits.fleet.process.runtime import Runtime, make_runtime
@@ -105,10 +105,20 @@ def make_api(config: NodeConfig, runtime: Runtime, drain: Drain | None = None) -
         runtime.service,
         config.api,
         token=read_token(config.token_file) if config.token_file else None,
+        scoped=read_scoped(config.api_tokens),
         tls=api_context(config.api_tls) if config.api_tls else None,
         limits=config.api_limits,
         drain=drain.request if drain else None,
     )
+
+
+def read_scoped(tokens: ApiTokens) -> dict[str, frozenset[str]]:
+    """Return what each token opens; a token in two files opens what both do."""
+    found: dict[str, frozenset[str]] = {}
+    for scope, path in tokens.by_scope().items():
+        token = read_token(path)
+        found[token] = found.get(token, frozenset()) | {scope}
+    return found
 
 
 def endpoint_for(config: NodeConfig, place: Address | None) -> ApiEndpoint:
@@ -246,7 +256,7 @@ class Drain:
 
 LIVE = (
     "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
-    "bandits", "default_bandit",
+    "bandits", "default_bandit", "api_tokens",
 )  # fmt: skip
 """What may change without a restart; of files named elsewhere, their contents."""
 
@@ -293,6 +303,7 @@ class Reload:
             found = self.reread()
             require_live(self.config, found)
             token = read_token(found.token_file) if found.token_file else None
+            scoped = read_scoped(found.api_tokens)
             tokens = {
                 name: read_token(each.token_file)
                 for name, each in found.bandits.items()
@@ -314,7 +325,7 @@ class Reload:
             service = self.runtime.service
             service.config, service.ready_neighbors = found, found.ready_neighbors
             self.runtime.shell.revoked.follow(found.revoked)
-            self.api.renew(token, tls)
+            self.api.renew(token, tls, scoped)
             service.renew_tokens(tokens)
             sentence = "the configuration was reloaded"
             log.info("%s", sentence)
@@ -330,8 +341,8 @@ def require_live(before: NodeConfig, after: NodeConfig) -> None:
         for field in fields(NodeConfig)
         if field.name not in LIVE and getattr(before, field.name) != getattr(after, field.name)
     ]
-    if (before.token_file is None) != (after.token_file is None):  # it decides who may call what
-        changed.append("[node] token_file")
+    if before.needs_token != after.needs_token:  # it decides who may call what
+        changed.append("whether [node] token_file or [api] names a token")
     if changed:
         raise InputError(
             f"{' and '.join(changed)} changed, which takes a restart; undo that, or restart the "

@@ -18,6 +18,7 @@ from secrets import randbits
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.read import credentials_of
 from coopbandits.fleet.document.seal import WatchedDocument
+from coopbandits.fleet.identity.tls import ExpiryWatch
 from coopbandits.fleet.process.assemble import make_members, make_shell, open_bandits
 from coopbandits.fleet.process.declarations import Declarations, DocumentBandits, take_file
 from coopbandits.fleet.process.shell import BackgroundRewriter, DiskThread, GroupCommit
@@ -82,6 +83,8 @@ def make_runtime(config: NodeConfig) -> Runtime:
         disk.close()
         raise
     credentials.report = runtime.node.events.note
+    runtime.service.certificate_ends = lambda: credentials.expires
+    runtime.expiry = ExpiryWatch(credentials)
     return runtime
 
 
@@ -138,6 +141,7 @@ class Runtime:
         self._beat_timer: asyncio.TimerHandle | None = None
         self._watch_timer: asyncio.TimerHandle | None = None
         self._armed = math.inf  # the time of the next tick
+        self.expiry: ExpiryWatch | None = None
         self.failed = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None  # of the transport, after a failure
 
@@ -163,6 +167,7 @@ class Runtime:
             self.transport.hold()
         await self.transport.start(self)
         self._arm_beat()
+        self._look_at_certificate()
         self._on_watch()
         self._on_tick()
 
@@ -273,7 +278,11 @@ class Runtime:
 
     def _on_beat(self) -> None:
         beat = self.clock.follow_system_clock, self._watched.refresh, self.shell.beat
-        self._vital("its upkeep", *beat, self._arm, self._arm_beat)
+        self._vital("its upkeep", *beat, self._look_at_certificate, self._arm, self._arm_beat)
+
+    def _look_at_certificate(self) -> None:
+        if self.expiry is not None:
+            self.expiry.look(self.clock())
 
     def _arm_beat(self) -> None:
         self._beat_timer = self._loop.call_later(BEAT_SECONDS, self._on_beat)

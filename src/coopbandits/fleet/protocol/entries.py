@@ -18,7 +18,8 @@ What this changes in the agent's state goes through messages, as orders (see
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -45,9 +46,19 @@ from coopbandits.core.aggregate.entries import (
 )
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary, pack, unpack
+from coopbandits.fleet.identity.chains import MAX_INTERMEDIATES
+from coopbandits.fleet.identity.notary import (
+    FINGERPRINT,
+    PROOF,
+    Author,
+    Notary,
+    is_intermediate,
+    pack,
+    unpack,
+)
 from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields, Greeting
 from coopbandits.fleet.protocol.peers import SessionPeer
+from coopbandits.fleet.ratelimit import RateLimitedLog
 from coopbandits.fleet.storage.purging import pulled_columns, signed_columns
 from coopbandits.fleet.storage.replica import Replica
 
@@ -216,6 +227,7 @@ class ProofBook:
         self._numbers: dict[float, set[float]] = {}  # of what is known, by author
         self._budgets: dict[int, tuple[float, float]] = {}
         self._patience: dict[int, tuple[float, float]] = {}  # with false certificates, by sender
+        self._second_names = RateLimitedLog(log, "second ids of one key")
         self.notary.holders.add(self)
 
     def fingerprints(self) -> set[bytes]:
@@ -228,14 +240,19 @@ class ProofBook:
             del replica.proofs[number]  # of what was never believed
         replica.certificates = self._needed(replica)
         behind = {self.notary.fingerprint_of(each): each for each in replica.certificates}
+        for certificate in filter(is_intermediate, replica.certificates):
+            with suppress(InputError):
+                self.notary.learn(certificate)
         for number, proof in replica.proofs.items():
             # One by one: where there is little room, what is behind nothing yet is dropped.
             with suppress(InputError, KeyError):  # of a former authority, or none at all
                 self.notary.learn(behind[proof[:FINGERPRINT]])
-            held = machine.entry(number)
-            if self._author(proof) is None or held is None:
+            holder, held = self.notary.author(proof), machine.entry(number)
+            name = self._name(holder, number) if holder else None
+            if holder is None or name is None or held is None:
                 continue
-            if self.signer.holds(held.tobytes(), proof):
+            if not self.notary.is_bound(holder, name) and self.signer.holds(held.tobytes(), proof):
+                self.notary.bind(holder, name)
                 (version,) = machine.versions(held[None])
                 self.add(number, Proven(held.tobytes(), version, proof))
         self.unsaved = {}
@@ -243,7 +260,11 @@ class ProofBook:
     def _needed(self, replica: Replica) -> list[bytes]:
         """Return the certificates behind the proofs that the journal has."""
         needed = {proof[:FINGERPRINT] for proof in replica.proofs.values()}
-        return [each for each in replica.certificates if self.notary.fingerprint_of(each) in needed]
+        return [
+            each
+            for each in replica.certificates
+            if self.notary.fingerprint_of(each) in needed or is_intermediate(each)
+        ]
 
     def fresh(self, replica: Replica) -> tuple[dict[int, bytes], list[bytes]]:
         """Return proofs by number, and certificates, that the journal does not have yet."""
@@ -252,8 +273,15 @@ class ProofBook:
         if len(replica.certificates) > 2 * len(replica.proofs):  # with those from before renewals
             replica.certificates = self._needed(replica)
         prints = {proof[:FINGERPRINT] for proof in self.unsaved.values()}
-        found = [self.notary.authors[each].certificate for each in sorted(prints)]
+        found = self._certificates(prints)
         return self.unsaved, [each for each in found if each not in replica.certificates]
+
+    def _certificates(self, prints: Iterable[bytes]) -> list[bytes]:
+        """Return certificates by their fingerprints, those of their issuers first."""
+        authors = self.notary.authors
+        found = [authors[each] for each in sorted(prints) if each in authors]
+        issuers = [each for author in found for each in author.intermediates]
+        return [*dict.fromkeys(issuers), *(author.certificate for author in found)]
 
     def read(self, fields: Fields, count: int, sender: int, now: float) -> list[bytes]:
         """Return the proofs of `count` entries, and keep the certificates sent with them.
@@ -274,44 +302,70 @@ class ProofBook:
         if left < 1.0:
             raise ForgedError("more certificates that cannot be used than are looked at")
         self._patience[sender] = left - 1.0, now  # unless all are good
+        useless = 0
         for certificate in certificates:
-            self.notary.learn(certificate)
-        self._patience[sender] = left, now
+            useless += not self.notary.knows(self.notary.learn(certificate))
+            if useless > MAX_INTERMEDIATES:
+                raise InputError(f"{useless} intermediate certificates that cannot be used")
+        if not useless:
+            self._patience[sender] = left, now
         return proofs
 
     def replaces(self, new: Proven, known: Proven) -> bool:
         """Return whether an entry takes the place of one that is known.
 
         Of the same signed entry, the one with less left out: an agent that passes it on may have
-        left out arms that were not known here then.
+        left out arms that were not known here then. Of the same in all, the one whose certificate
+        expires later, so that it can still be proven when an authority is no longer trusted.
         """
-        if new.version == known.version and new.entry != known.entry:
+        if new.version == known.version and new.entry == known.entry:
+            if new.proof == known.proof:  # almost always, so nothing is looked up
+                return False
+            return self._ends(new.proof) > self._ends(known.proof)
+        if new.version == known.version:
             signed = self.signer.signed(new.entry, new.proof)
             if signed is not None and signed == self.signer.signed(known.entry, known.proof):
                 return len(new.proof) < len(known.proof)
         return new.outranks(known)
 
-    def _author(self, proof: bytes) -> int | None:
-        """Return the number of the agent that has signed; None if its certificate is unknown."""
-        found = self.notary.authors.get(proof[:FINGERPRINT])
-        return None if found is None else self.number_of(found.name) % AUTHORS
+    def _ends(self, proof: bytes) -> float:
+        """Return when the certificate of a proof expires; -inf where it is not trusted."""
+        author = self.notary.author(proof)
+        return -math.inf if author is None else author.ends
+
+    def _name(self, author: Author, number: float) -> str | None:
+        """Return the id of an author that an entry's number stands for; None if it has no such."""
+        for name in author.names:
+            if self.number_of(name) % AUTHORS == author_of(number):
+                return name
+        return None
+
+    def numbers_behind(self, proof: bytes) -> frozenset[int]:
+        """Return the numbers of all ids in the certificate of a proof."""
+        author = self.notary.author(proof)
+        names = author.names if author else ()
+        return frozenset(self.number_of(name) % AUTHORS for name in names)
 
     def check(self, number: float, new: Proven, now: float) -> bool | None:
         """Return whether to believe an entry, by its signature.
 
-        False for one number too many of its author; None if the author publishes too often, and the
-        entry is to be tried later.
+        False for one number too many of its author, and for another id of a key that is believed
+        under one; None if the author publishes too often, and the entry is to be tried later.
 
         Raises
         ------
         ForgedError
             The author has not signed it. An honest neighbour has checked what it passes on.
         """
-        author = self._author(new.proof)
-        if author is None:
+        holder, author = self.notary.author(new.proof), int(author_of(number))
+        if holder is None:
             raise ForgedError("an entry signed with a certificate that was never sent")
-        if author_of(number) != author:
+        name = self._name(holder, number)
+        if name is None:
             raise ForgedError(f"an entry of agent {number:.0f}, signed by another")
+        if self.notary.is_bound(holder, name):
+            self._second_names.warning(now, "not believing %s: its key is another agent's", name)
+            return False
         if number not in self.known and len(self._numbers.get(author, ())) >= MAX_NUMBERS:
             return False
         left, since = self._budgets.get(author, (BURST, now))
@@ -321,6 +375,7 @@ class ProofBook:
             return None
         if not self.signer.holds(new.entry, new.proof):
             raise ForgedError(f"an entry of agent {number:.0f} that it has not signed")
+        self.notary.bind(holder, name)
         return True
 
     def add(self, number: float, known: Proven) -> None:
@@ -334,7 +389,9 @@ class ProofBook:
         found = []
         for row, number in zip(rows, rows[:, 0].tolist(), strict=True):
             known = self.known.get(number) if number != own else None
-            if known is not None and known.entry == row.tobytes():
+            if known is None or known.entry != row.tobytes():
+                continue
+            if self.notary.author(known.proof) is not None:  # an authority may have been dropped
                 found.append(known)
         return found
 
@@ -343,9 +400,11 @@ class ProofBook:
         prints = {each.proof[:FINGERPRINT] for each in sent} - peer.certificates
         if not prints:
             return b""
-        authors = self.notary.authors
-        peer.certificates |= prints
-        return pack([authors[each].certificate for each in sorted(prints) if each in authors])
+        found = self._certificates(prints)
+        known = {self.notary.fingerprint_of(each): each for each in found}
+        new = [each for key, each in known.items() if key not in peer.certificates]
+        peer.certificates |= known.keys()
+        return pack(new)
 
 
 # Orders
@@ -537,7 +596,8 @@ class EntryExchange:
         ]
         refused = ""
         for at, (number, _, _) in enumerate(told if self.revoked else ()):
-            if author_of(number) in self.revoked:
+            # A certificate is revoked with any of its ids: its holder must not go on under another.
+            if self.revoked & {author_of(number), *self.book.numbers_behind(proofs[at])}:
                 verdicts[at], refused = False, f"an entry of a revoked agent, number {number:.0f}"
         if not all(verdicts):
             believed = [verdict is True for verdict in verdicts]
@@ -584,6 +644,11 @@ class EntryExchange:
     def revoke(self, authors: frozenset[int], inbox: dict[int, Vector]) -> None:
         """Stop believing these authors, and forget what was believed."""
         self.revoked, machine = authors, self.machine
+        authors |= {
+            int(author_of(number))
+            for number, known in self.book.known.items()
+            if authors & self.book.numbers_behind(known.proof)
+        }
         for j, values in inbox.items():
             rows = machine.rows(values)
             kept = [author_of(number) not in authors for number in rows[:, 0].tolist()]
@@ -684,7 +749,7 @@ class EntryExchange:
         may_publish, latest = self._is_latest or self._may_publish(now), self._own()
         own = latest if may_publish else self._restored
         entry, is_due = own.tobytes(), now >= self.signed_at + 0.99 * self.interval
-        if is_due and (self.published is None or self.published.entry != entry):
+        if is_due and (self.published is None or self.published.entry != entry or self.is_stale):
             (version,) = self.machine.versions(own[None])
             self.published = Proven(entry, version, self.signer.sign(entry))
             self.published_at, self.signed_at = self.replica.rounds + 1, now
@@ -694,9 +759,16 @@ class EntryExchange:
             if len(self._signed) > REMEMBERED:
                 self._oldest_signed = next(iter(self._signed))
                 del self._signed[self._oldest_signed]
-        if not may_publish or self.orders.rows:
+        if not may_publish or self.orders.rows or self.is_stale:
             return False
         return self.published is not None and self.published.entry == entry
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the own entry is proven by another certificate than the present one."""
+        if self.published is None:
+            return False
+        return self.published.proof[:FINGERPRINT] != self.signer.notary.fingerprint
 
     def _may_publish(self, now: float) -> bool:
         """Return whether to publish pulls since the start.

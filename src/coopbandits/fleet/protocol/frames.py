@@ -25,6 +25,7 @@ import numpy as np
 
 from coopbandits.core.contract import Vector
 from coopbandits.fleet.address import LONGEST_ADDRESS
+from coopbandits.fleet.identity.names import MAX_ID
 from coopbandits.fleet.overlay import messages as overlay
 from coopbandits.fleet.overlay.messages import Message
 
@@ -145,7 +146,7 @@ class Hello(msgspec.Struct, frozen=True):
         it, ``:port`` on the host that it calls from, or ``host:port``.
     """
 
-    node: Annotated[str, msgspec.Meta(max_length=63)]
+    node: Annotated[str, msgspec.Meta(max_length=MAX_ID)]
     cluster: Annotated[str, msgspec.Meta(max_length=255)]
     configuration: Annotated[str, msgspec.Meta(max_length=255)]
     api_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0

@@ -202,6 +202,10 @@ class Session(ABC):
     def _forget(self, number: int) -> None:  # noqa: B027  most keep nothing
         """Drop what is kept for, or of, a neighbour that has gone."""
 
+    def sign_again(self) -> bool:
+        """Return whether to end a round because the own entry needs another signature."""
+        return False
+
     def revoke(self, authors: frozenset[int]) -> None:  # noqa: B027  most have no authors
         """Stop believing some authors, where messages have authors."""
 
@@ -475,6 +479,12 @@ class RobustSession(Session):
 
     def has_aged(self, now: float) -> bool:
         return self.claims.ticks(now) > self._aged
+
+    def sign_again(self) -> bool:
+        if self.entries is None or not self.entries.is_stale:
+            return False
+        self.idle = False
+        return True
 
     def revoke(self, authors: frozenset[int]) -> None:
         if self.entries is not None:

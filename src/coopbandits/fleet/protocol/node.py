@@ -277,6 +277,7 @@ class Node:
         """Maintain links and tickets; call it about once a second."""
         self.now = now
         self.sessions.age(now)
+        self.sessions.sign_again()
         for peer in self.peers.values():
             if peer.decoder is None:
                 continue
@@ -325,6 +326,7 @@ class Node:
             self.peers[peer] = Peer(peer, self.settings.number_of(peer), last_heard=now)
         here = self.peers[peer]
         here.up(Decoder(self.settings.max_message_bytes), now)
+        here.certified = arrival.names
         reason = self._bars(peer)
         if reason:
             self.refuse(here, "revoked", reason)
@@ -568,6 +570,8 @@ class Node:
         """Return why an agent may have no link; empty if it may."""
         if name in self.revoked:
             return f"{name} is revoked"
+        if name in self.peers and (also := self.peers[name].certified & self.revoked):
+            return f"{name} has the certificate of {min(also)}, which is revoked"
         if self.in_force.members and name not in self.in_force.members:
             return f"{name} is no member by the cluster's document"
         return ""

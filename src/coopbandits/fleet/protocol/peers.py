@@ -37,6 +37,8 @@ class Peer:
         How often a link came up.
     reason : str
         Why the link is down.
+    certified : frozenset of str
+        The ids in the certificate that it showed, its own among them.
     frames : dict of str to int
         Counts by kind, see `FRAMES`.
     """
@@ -52,6 +54,7 @@ class Peer:
     endpoint: ApiEndpoint = NO_ENDPOINT
     links: int = 0
     reason: str = "no link yet"
+    certified: frozenset[str] = frozenset()
     frames: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FRAMES, 0))
 
     def up(self, decoder: Decoder, now: float) -> None:

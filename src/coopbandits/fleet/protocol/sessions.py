@@ -297,6 +297,12 @@ class Sessions:
 
     # Rounds
 
+    def sign_again(self) -> None:
+        """Sign entries again after the agent's certificate was renewed."""
+        for number, session in self.by_number.items():
+            if session.sign_again():
+                self.wake(number)
+
     def wake(self, number: int) -> None:
         """Look at a bandit when rounds end next: there is something to do."""
         if number in self.by_number and number not in self._waiting:

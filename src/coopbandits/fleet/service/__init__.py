@@ -198,7 +198,7 @@ class BanditSchema(NamedTuple):
 
 
 class UnauthorizedError(InputError):
-    """The agent did not accept the token, or does not serve this caller at all."""
+    """The agent did not accept the token, it lacks a scope, or this caller is not served at all."""
 
 
 class UnknownBanditError(InputError):

@@ -62,6 +62,8 @@ class ServedAgent:
         Whether the agent is about to stop.
     ready_neighbors : int
         How many neighbours must be linked for the agent to be ready.
+    certificate_ends : callable
+        Returns when neighbours will reject the agent's certificate, None where links need none.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class ServedAgent:
         self._live: list[ServedBandit] = []  # those that have arms
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
+        self.certificate_ends: Callable[[], float | None] = lambda: None
         self.declare(session.bandit for session in node.sessions.by_number.values())
 
     def declare(self, bandits: Iterable[BanditConfig]) -> None:
@@ -196,7 +199,9 @@ class ServedAgent:
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics, under a bounded number of labels."""
-        return agent_metrics(self.node, list(self.services.values()))
+        ends = self.certificate_ends()
+        left = None if ends is None else ends - self.clock()
+        return agent_metrics(self.node, list(self.services.values()), left)
 
     def _document(self) -> dict[str, Any]:
         documents = self.node.settings.documents

@@ -75,6 +75,9 @@ CATALOGUE = {
     "document_alarm": Entry(
         "gauge", "Whether there are two documents of one version with different contents (1)"
     ),
+    "certificate_expiry_seconds": Entry(
+        "gauge", "Seconds until neighbors reject the certificate, since it or an issuer has expired"
+    ),
     "site_ratio": Entry(
         "gauge", "Scatter of sites about the network's means, over what chance makes of it"
     ),
@@ -107,7 +110,9 @@ def measured(name: str, *samples: tuple[dict[str, str], float]) -> Metric:
     return Metric(name, entry.kind, entry.help, list(samples))
 
 
-def agent_metrics(node: Node, services: Sequence[ServedBandit]) -> list[Metric]:
+def agent_metrics(
+    node: Node, services: Sequence[ServedBandit], certificate_left: float | None = None
+) -> list[Metric]:
     """Return the metrics of an agent, of its bandits together and one by one."""
     peers = [({"neighbor": name}, peer) for name, peer in node.peers.items()]
     sessions, now = node.sessions.by_number.values(), node.now
@@ -163,6 +168,10 @@ def agent_metrics(node: Node, services: Sequence[ServedBandit]) -> list[Metric]:
         measured("conservation_residual", ({}, max(map(residual, services), default=0.0))),
         measured("document_version", ({}, documents.version)),
         measured("document_alarm", ({}, float(bool(documents.alarm)))),
+        measured(
+            "certificate_expiry_seconds",
+            *([] if certificate_left is None else [({}, certificate_left)]),
+        ),
         measured("site_ratio", *([] if sites is None else [({}, sites.ratio)])),
         measured("site_spread", *([] if sites is None else [({}, sites.spread)])),
         measured("bandits", ({}, sum(bool(service.declared.arms) for service in services))),

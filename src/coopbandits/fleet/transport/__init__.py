@@ -71,7 +71,7 @@ ITSELF = "it is this agent itself"
 
 
 class Arrival(NamedTuple):
-    """How a link came up, with `neighbors = "auto"`.
+    """How a link came up.
 
     Attributes
     ----------
@@ -79,10 +79,13 @@ class Arrival(NamedTuple):
         Why the peer was called; None if it has called this agent.
     host : str
         The peer's address, without port.
+    names : frozenset of str
+        All ids in its certificate, which may have more than the one that it uses.
     """
 
     cause: object = None
     host: str = ""
+    names: frozenset[str] = frozenset()
 
 
 # What carries it out
@@ -139,12 +142,12 @@ class Transport(ABC):
     def move(self, peer: str, address: Address) -> None:  # noqa: B027  not all dial
         """Dial a neighbour at another address from now on; a link that is up stays up."""
 
-    # With `neighbors = "auto"` alone: links to agents that no configuration names.
-
     def arrival_of(self, peer: str) -> Arrival:
-        """Return how a link that is up came up; nothing where links are configured."""
+        """Return how a link that is up came up; here nothing is known."""
         del peer
         return Arrival()
+
+    # With `neighbors = "auto"` alone: links to agents that no configuration names.
 
     def call(
         self, peer: str, address: Address, cause: object, failed: Callable[[str], None]

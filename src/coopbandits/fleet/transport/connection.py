@@ -1,10 +1,11 @@
 """One TLS connection, from proving who is at the other end until it closes.
 
-*The handshake.* The dialling end waits for one byte, which the other end sends once it has accepted
-the dialler. In TLS 1.3 the handshake is over for the dialling end before its certificate has been
-checked, so without that byte it would mistake a refusal for a link that came up and broke. Where
-the dialling end learns only now who has answered, it first sends its id, preceded by its length as
-one byte: by then it has decided to continue.
+*The handshake.* A certificate may have several ids, and an end uses one of them over a connection:
+each sends its id, preceded by its length as one byte. The end that was dialled begins. The dialling
+end answers once it has decided to continue, and then waits for one more byte, which the other end
+sends once it has accepted the dialler. In TLS 1.3 the handshake is over for the dialling end before
+its certificate has been checked, so without that byte it would mistake a refusal for a link that
+came up and broke.
 
 *Bytes.* A `Stream` handles at most one TLS record per callback of the event loop; if more has
 arrived, the loop calls again after all others had their turn. A held stream is read by a
@@ -25,7 +26,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from coopbandits.fleet.identity.tls import ALPN, Credentials, peer_name, reason_of
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.identity.chains import NO_HOLDER, read_holder
+from coopbandits.fleet.identity.tls import ALPN, Credentials, reason_of
 from coopbandits.fleet.transport.sockets import Timing, tune
 
 if TYPE_CHECKING:
@@ -67,6 +70,8 @@ class Connection:
 
     Attributes
     ----------
+    holder : Holder
+        The ids and the key in the certificate of the other end.
     since : float
         When it came up, by the event loop's clock.
     refusal : str
@@ -86,6 +91,7 @@ class Connection:
         self.cause = cause
         self.peer = peer or ""
         self.who = address
+        self.holder = NO_HOLDER
         self.stream: Stream | None = None
         self.up = False
         self.since = 0.0
@@ -94,47 +100,60 @@ class Connection:
         self.ended = asyncio.Event()
         self.lost = asyncio.Event()
         self.refusal = ""
-        self._heard = b""
+        self._heard, self._is_named = b"", False
         self._reason = ""
 
     def open(self, sock: ssl.SSLSocket) -> None:
         """Start: check the certificate."""
         self.stream = stream = Stream(sock, self)
         self.links.connections.add(self)
-        name = peer_name(sock.getpeercert())
-        if name is None:
-            return self.refuse("its certificate does not have exactly one name")
-        self.who = name
+        try:
+            self.holder = read_holder(sock.getpeercert(binary_form=True))
+        except InputError as error:
+            return self.refuse(f"it has {error}")
+        if len(self.holder.names) == 1:
+            (self.who,) = self.holder.names
         if sock.selected_alpn_protocol() != ALPN:
             return self.refuse(f"it does not speak {ALPN}")
-        if not self.dialled:
-            return None if self.links.says_name else self._admit(name, stream)
-        if self.peer and name != self.peer:
-            return self.refuse(f"it answers at {self.address}, where {self.peer} should be")
-        objection = self.links.objection(name, dialled=True)
-        if objection:
-            return self.refuse(objection)
-        self.peer = name
-        if self.links.says_name:
-            own = self.links.node.encode()
-            stream.write(bytes([len(own)]) + own)
-        return None
+        if self.peer and self.peer not in self.holder.names:
+            return self._refuse_other()
+        return None if self.dialled else self._say_name(stream)
 
-    def _admit(self, name: str, stream: Stream) -> None:
-        objection = self.links.objection(name, dialled=False)
+    def _refuse_other(self) -> None:
+        self.refuse(f"it answers at {self.address}, where {self.peer} should be")
+
+    def _say_name(self, stream: Stream) -> None:
+        own = self.links.node.encode()
+        stream.write(bytes([len(own)]) + own)
+
+    def _named(self, name: str, stream: Stream) -> None:
+        """Decide about the other end, now that its id is known, and answer."""
+        if name not in self.holder.names:
+            return self.refuse(f"it says that it is {name!r}, which its certificate does not have")
+        self.who = name
+        if self.dialled and self.peer and name != self.peer:
+            return self._refuse_other()
+        objection = self.links.objection(name, dialled=self.dialled)
+        objection = objection or self.links.second_name(name, self.holder)
         if objection:
             return self.refuse(objection)
-        self.peer = name
+        self.peer, self._is_named = name, True
+        if self.dialled:
+            return self._say_name(stream)
         stream.write(WELCOME)
         return self._begin()
 
     def _begin(self) -> None:
+        second = self.links.second_name(self.peer, self.holder)
+        if second:  # another connection with the same key was faster
+            self.refuse(second)
+            return
         self.up, self.since = True, asyncio.get_running_loop().time()
         self.settled.set()
         self.links.begin(self)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on received bytes; before the link is up, wait for the dialler's id or a welcome."""
+        """Pass on received bytes; before the link is up, wait for an id or a welcome."""
         if self.closing:
             return
         if self.up:
@@ -143,7 +162,7 @@ class Connection:
             except Exception:
                 self.abort("what it sent could not be handled")
                 raise  # the event loop logs it
-        elif not self.dialled:
+        elif not self._is_named:
             self._hear_name(data)
         elif data[:1] != WELCOME:
             self.refuse("it answered with something else than a welcome")
@@ -155,14 +174,10 @@ class Connection:
     def _hear_name(self, data: bytes) -> None:
         self._heard += data
         length = self._heard[0]
-        if len(self._heard) > length + 1 or length == 0:
-            return self.refuse("it sent something else than its name")
-        if len(self._heard) == length + 1 and self.stream is not None:
-            name = self._heard[1:].decode("ascii", "replace")
-            if name != self.who:
-                return self.refuse(f"it says that it is {name!r}")
-            return self._admit(name, self.stream)
-        return None
+        if len(self._heard) > length + 1 or length == 0:  # it waits for an answer to its id
+            self.refuse("it sent something else than its name")
+        elif len(self._heard) == length + 1 and self.stream is not None:
+            self._named(self._heard[1:].decode("ascii", "replace"), self.stream)
 
     def refuse(self, reason: str) -> None:
         """Give up a connection before it is up; `establish` waits for `settled` and closes it."""

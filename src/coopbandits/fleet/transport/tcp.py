@@ -21,6 +21,7 @@ from typing import Any
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
+from coopbandits.fleet.identity.chains import Holder
 from coopbandits.fleet.identity.tls import Credentials, reason_of
 from coopbandits.fleet.transport import ITSELF, Arrival, LinkEvents, Transport
 from coopbandits.fleet.transport.connection import Connection, PolledReader, establish
@@ -89,8 +90,6 @@ class TcpTransport(Transport):
         The agent is its own neighbour, or the credentials are good for loopback addresses only and
         there is another.
     """
-
-    says_name = False
 
     def __init__(
         self,
@@ -198,6 +197,23 @@ class TcpTransport(Transport):
             return f"{name!r} has the lower id and must wait to be dialled"
         return None
 
+    def second_name(self, name: str, holder: Holder) -> str | None:
+        """Return why to reject a key that another agent uses; None for a key of its own.
+
+        A certificate with several ids must not take several places.
+        """
+        if holder.key == self.credentials.holder.key:
+            return f"{name!r} has this agent's key; give every agent a key of its own"
+        for link in self._links.values():
+            if link.peer != name and link.holder.key == holder.key and not link.closing:
+                return f"{name!r} has the key of {link.peer!r}; give every agent a key of its own"
+        return None
+
+    def arrival_of(self, peer: str) -> Arrival:
+        """Return the ids in the certificate of a neighbour, why it was called, and its host."""
+        link = self._links[peer]
+        return Arrival(link.cause, parse_address(link.address).host, link.holder.names)
+
     def begin(self, connection: Connection) -> None:
         """Make a connection the link to its peer, replacing an older one."""
         old = self._links.get(connection.peer)
@@ -271,8 +287,6 @@ class OpenTransport(TcpTransport):
         As for `TcpTransport`.
     """
 
-    says_name = True
-
     def __init__(
         self, node: str, listen: Address, credentials: Credentials, **settings: Any
     ) -> None:
@@ -303,11 +317,6 @@ class OpenTransport(TcpTransport):
             failed("nobody answers")
         elif not connection.up:
             failed(connection.refusal)
-
-    def arrival_of(self, peer: str) -> Arrival:
-        """Return why a neighbour was called, and its address without port."""
-        link = self._links[peer]
-        return Arrival(link.cause, parse_address(link.address).host)
 
     def objection(self, name: str, *, dialled: bool) -> str | None:
         """Reject itself, an agent that is linked, and the lower of two that call each other."""
