@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from functools import partial
@@ -74,18 +75,22 @@ def agent_command(
 def _check(paths: list[Path], *, insecure: bool) -> int:
     """Explain one file, or check that several fit together; return the exit status."""
     now = time.time()
+    problems: list[str] = []
     try:
         if len(paths) == 1:
-            typer.echo(explain(read_config(paths[0], now=now, insecure=insecure), now))
-            return 0
-        text, problems = compare_files(paths, now=now, insecure=insecure)
+            config = read_config(paths[0], now=now, insecure=insecure)
+            typer.echo(explain(config, now))
+            asyncio.run(part("fleet.process.main").check_start(config))
+        else:
+            text, problems = compare_files(paths, now=now, insecure=insecure)
+            if text:
+                typer.echo(text)
     except InputError as error:
-        text, problems = "", str(error).splitlines()
-    if text:
-        typer.echo(text)
+        problems = str(error).splitlines()
     if problems:
         return say("\n".join(f"error: {problem}" for problem in problems), 1)
-    typer.echo("these nodes fit together")
+    if len(paths) > 1:
+        typer.echo("these nodes fit together")
     return 0
 
 

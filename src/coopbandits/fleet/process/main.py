@@ -29,13 +29,16 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import one_line
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.api.server import rehearse
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.tls import api_context
 from coopbandits.fleet.process.runtime import Runtime, make_runtime
 from coopbandits.fleet.protocol.frames import NO_ENDPOINT, ApiEndpoint
 from coopbandits.fleet.service import UnavailableError
-from coopbandits.fleet.transport.tcp import MAX_CALLERS
+from coopbandits.fleet.storage.disk import FileDisk, MemoryDisk, Rehearsal, in_use
+from coopbandits.fleet.transport.sockets import Timing
+from coopbandits.fleet.transport.tcp import MAX_CALLERS, listen_for
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -117,6 +120,32 @@ def endpoint_for(config: NodeConfig, place: Address | None) -> ApiEndpoint:
     if isinstance(api, Path) or place is None or (api.is_loopback and not place.is_loopback):
         return NO_ENDPOINT
     return ApiEndpoint(api.port, config.api_tls is not None)
+
+
+async def check_start(config: NodeConfig) -> None:
+    """Raise the InputError of a start; nothing is written, dialled or accepted.
+
+    The agent is assembled as for a start, on a copy of its journal in memory. That another process
+    has locked the journal is reported last, so that a file can be checked beside its agent.
+    """
+    reserve_descriptors(config)
+    files = Rehearsal()
+    folder = FileDisk(config.journal, config.durability, files)
+    try:
+        data = folder.read()
+    finally:
+        folder.close()
+    runtime = make_runtime(config, MemoryDisk(data, config.durability))
+    api = make_api(config, runtime)
+    if files.locked:
+        raise in_use(config.journal)
+    sockets = await listen_for(config.id, config.listen, Timing().connect)
+    try:  # while the first address is held: the two may be the same
+        made = [] if config.journal.exists() else [config.journal, *config.journal.parents]
+        await rehearse(config.api, protected=api.protected, made=made)
+    finally:
+        for sock in sockets:
+            sock.close()
 
 
 async def _first(*waits: Awaitable[Any]) -> None:

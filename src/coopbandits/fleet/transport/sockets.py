@@ -129,13 +129,6 @@ class Listener:
         self._breaks: dict[socket.socket, asyncio.TimerHandle] = {}
         self._failures = RateLimitedLog(log, "failures to accept a connection", few=1)
 
-    async def open(self, address: Address, timeout: float) -> Address:
-        """Start to listen, and return the address with its actual port."""
-        async with asyncio.timeout(timeout):
-            found = await resolve(address)
-        self.attend(listen(found))
-        return Address(*self.sockets[0].getsockname()[:2])
-
     def attend(self, sockets: list[socket.socket]) -> None:
         """Accept connections at sockets that listen already."""
         self.sockets = sockets

@@ -29,6 +29,7 @@ from coopbandits.fleet.transport.sockets import (
     Timing,
     chance,
     connect,
+    listen,
     require_loopback,
     resolve,
 )
@@ -58,6 +59,19 @@ class Nobody:
     def link_down(self, peer: str, reason: str) -> None: ...
 
     def refused(self, who: str, reason: str) -> None: ...
+
+
+async def listen_for(node: str, address: Address, timeout: float) -> list[socket.socket]:
+    """Return sockets that listen at an agent's address; raise InputError if that fails."""
+    try:
+        async with asyncio.timeout(timeout):
+            found = await resolve(address)
+        return listen(found)
+    except OSError as error:
+        raise InputError(
+            f"agent {node!r} cannot listen on {address} ({reason_of(error)}); choose another "
+            "address, or stop the program that uses it"
+        ) from None
 
 
 class TcpTransport(Transport):
@@ -136,13 +150,9 @@ class TcpTransport(Transport):
             The address cannot be listened on.
         """
         self.events = events
-        try:
-            self.address = await self._listener.open(self.address, self.timing.connect)
-        except OSError as error:
-            raise InputError(
-                f"agent {self.node!r} cannot listen on {self.address} "
-                f"({reason_of(error)}); choose another address, or stop the program that uses it"
-            ) from None
+        sockets = await listen_for(self.node, self.address, self.timing.connect)
+        self.address = Address(*sockets[0].getsockname()[:2])
+        self._listener.attend(sockets)
         for peer in self.neighbors:
             if peer < self.node:
                 self._spawn(self._dial(peer))
