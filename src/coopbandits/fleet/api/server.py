@@ -26,6 +26,7 @@ from coopbandits.fleet.api.protocol import Connection
 from coopbandits.fleet.api.site import Callers, Site
 from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.identity.files import require_writable
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.ratelimit import RateLimitedLog
 from coopbandits.fleet.transport.sockets import Listener
 
@@ -232,7 +233,7 @@ class Connections:
         self.api.meter.cuts[reason] += 1
         if reason != "idle":
             now = asyncio.get_running_loop().time()
-            self._cuts.warning(now, "cut a connection of the API, by its limit: %s", reason)
+            self._cuts.warning(now, LogEvent("cut a connection of the API", reason=reason))
         entering = self._open.pop(made)
         if made.transport is not None:
             made.transport.abort()
@@ -248,7 +249,7 @@ class Connections:
         """Count and log the refusal of what was not a request within the limits."""
         self.api.meter.requests["other", answer.status] += 1
         now = asyncio.get_running_loop().time()
-        self._refusals.warning(now, "refused a request: %s", answer.body.decode())
+        self._refusals.warning(now, LogEvent("refused a request", reason=answer.body.decode()))
 
 
 UNIX_MODE = 0o660

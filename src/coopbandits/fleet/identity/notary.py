@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.certs import throwaway_files
 from coopbandits.fleet.identity.files import file_version
+from coopbandits.fleet.logs import LogEvent
 
 FINGERPRINT = 8
 HALF = 32
@@ -129,7 +130,7 @@ class Notary:
         try:
             self._load()
         except (InputError, OSError, ValueError, TypeError) as error:
-            log.warning("keeping the previous key: %s", error)
+            log.warning(LogEvent("keeping the previous key", reason=error))
 
     def fingerprint_of(self, certificate: bytes) -> bytes:
         """Return the bytes by which proofs refer to a certificate."""

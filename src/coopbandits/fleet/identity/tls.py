@@ -17,6 +17,7 @@ from cryptography import x509
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.certs import throwaway_files
 from coopbandits.fleet.identity.files import file_version, read_secret
+from coopbandits.fleet.logs import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -81,10 +82,10 @@ class Credentials:
             self._seen = versions
             try:
                 self._contexts, self.expires = self._load()
-                log.info("certificate reloaded from %s", self.certificate)
+                log.info(LogEvent("certificate reloaded", file=str(self.certificate)))
                 self.report("certificate", f"certificate reloaded from {self.certificate}")
             except InputError as error:
-                log.warning("keeping the previous certificate: %s", error)
+                log.warning(LogEvent("keeping the previous certificate", reason=error))
                 self.report("certificate", f"keeping the previous certificate: {error}")
         return self._contexts
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import math
 import os
@@ -18,9 +17,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import fields
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,8 +28,10 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.api.server import rehearse
 from coopbandits.fleet.config import NodeConfig
+from coopbandits.fleet.config.changes import CONTENTS, Change, compare_facts, contents, facts
 from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.tls import api_context
+from coopbandits.fleet.logs import TEXT, JsonLines, LogEvent
 from coopbandits.fleet.process.runtime import Runtime, make_runtime
 from coopbandits.fleet.protocol.frames import NO_ENDPOINT, ApiEndpoint
 from coopbandits.fleet.service import UnavailableError
@@ -273,19 +272,14 @@ class Drain:
 
 # A changed configuration
 
-LIVE = (
-    "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
-    "bandits", "default_bandit",
+LIVE = frozenset(
+    f"[node] {key}"
+    for key in (
+        "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
+        "default_bandit",
+    )
 )  # fmt: skip
-"""What may change without a restart; of files named elsewhere, their contents."""
-
-TABLES = {
-    "cluster": "[cluster]",
-    "neighbors": "[[neighbors]]",
-    "tls": "the paths in [tls]",
-    "api_tls": "the paths in [api_tls]",
-    "api_limits": "[api_limits]",
-}
+"""What may change without a restart, besides bandits; of files named elsewhere, their contents."""
 
 
 class Reload:
@@ -313,6 +307,7 @@ class Reload:
         manager: ServiceManager,
     ) -> None:
         self.config, self.reread = config, reread
+        self.facts = facts(config) | contents(config)
         self.runtime, self.api, self.drain, self.manager = runtime, api, drain, manager
 
     def __call__(self) -> str:
@@ -320,7 +315,9 @@ class Reload:
         self.manager.notify_reloading()
         try:
             found = self.reread()
-            require_live(self.config, found)
+            after = facts(found) | contents(found)
+            changes = compare_facts(self.facts, after)
+            require_live(changes)
             token = read_token(found.token_file) if found.token_file else None
             tokens = {
                 name: read_token(each.token_file)
@@ -331,13 +328,15 @@ class Reload:
             if found.bandits != self.config.bandits:
                 self.runtime.take(found.bandits)
         except (InputError, UnavailableError) as error:
-            sentence = f"nothing was reloaded: {'; '.join(str(error).splitlines())}"
-            log.error("%s", sentence)
+            reason = "; ".join(str(error).splitlines())
+            sentence = f"nothing was reloaded: {reason}"
+            log.error(LogEvent("nothing was reloaded", reason=reason))
         except Exception as error:  # a bug in reading a file must not end a healthy agent
-            sentence = f"nothing was reloaded: {one_line(error)}; look at the file, and at the log"
-            log.exception("%s", sentence)
+            reason = f"{one_line(error)}; look at the file, and at the log"
+            sentence = f"nothing was reloaded: {reason}"
+            log.exception(LogEvent("nothing was reloaded", reason=reason))
         else:  # from here on nothing can fail
-            self.config = found
+            self.config, self.facts = found, after
             set_up_log(found)
             self.drain.seconds = found.drain_seconds
             service = self.runtime.service
@@ -346,26 +345,25 @@ class Reload:
             self.api.renew(token, tls)
             service.renew_tokens(tokens)
             sentence = "the configuration was reloaded"
-            log.info("%s", sentence)
+            listed = [str(change) for change in changes] or ["none"]
+            log.info(LogEvent("the configuration was reloaded", changes=listed))
         self.runtime.node.events.note("reload", sentence, apart=0.0)
         self.manager.notify(READY, f"STATUS={sentence}")
         return sentence
 
 
-def require_live(before: NodeConfig, after: NodeConfig) -> None:
-    """Reject a change that requires a restart."""
-    changed = [
-        TABLES.get(field.name, f"[node] {field.name}")
-        for field in fields(NodeConfig)
-        if field.name not in LIVE and getattr(before, field.name) != getattr(after, field.name)
-    ]
-    if (before.token_file is None) != (after.token_file is None):  # it decides who may call what
-        changed.append("[node] token_file")
-    if changed:
-        raise InputError(
-            f"{' and '.join(changed)} changed, which takes a restart; undo that, or restart the "
-            "agent"
-        )
+def require_live(changes: Iterable[Change]) -> None:
+    """Reject changes that require a restart."""
+    if fixed := [str(each) for each in changes if _takes_restart(each)]:
+        raise InputError(f"{'; '.join(fixed)}: this takes a restart; undo it, or restart the agent")
+
+
+def _takes_restart(change: Change) -> bool:
+    if change.place.startswith("[bandits.") or change.place.endswith(CONTENTS):
+        return False
+    if change.place == "[node] token_file":  # whether there is one decides who may call what
+        return "none" in (change.old, change.new)
+    return change.place not in LIVE
 
 
 # The service manager
@@ -407,7 +405,9 @@ class ServiceManager:
                 sock.setblocking(False)
                 sock.sendto("\n".join(lines).encode(), self._place)
         except OSError as error:
-            log.warning("cannot notify the service manager of %s: %s", lines[0], error)
+            log.warning(
+                LogEvent("cannot notify the service manager", notification=lines[0], reason=error)
+            )
 
     def notify_reloading(self) -> None:
         """Announce a reload; systemd compares the time with its own clock."""
@@ -421,32 +421,6 @@ class ServiceManager:
 
 
 # The log
-
-TEXT = "%(asctime)s %(levelname)s %(message)s"
-
-
-class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON with the agent's id, for log collectors.
-
-    `fields` of a record's `extra` become fields of the object.
-    """
-
-    def __init__(self, agent: str) -> None:
-        super().__init__()
-        self.agent = agent
-
-    def format(self, record: logging.LogRecord) -> str:
-        found = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "agent": self.agent,
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            found["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(found, ensure_ascii=False)
 
 
 def set_up_log(config: NodeConfig) -> None:

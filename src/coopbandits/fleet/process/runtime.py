@@ -18,6 +18,7 @@ from secrets import randbits
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.read import credentials_of
 from coopbandits.fleet.document.seal import WatchedDocument
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.process.assemble import make_members, make_shell, open_bandits
 from coopbandits.fleet.process.declarations import Declarations, DocumentBandits, take_file
 from coopbandits.fleet.process.shell import BackgroundRewriter, DiskThread, GroupCommit
@@ -155,7 +156,10 @@ class Runtime:
             )
         if self.journal.trouble:
             log.error(
-                "%s; until then /choose is read-only and returns no ticket", self.journal.trouble
+                LogEvent(
+                    "/choose is read-only and returns no ticket until the journal can be written",
+                    reason=self.journal.trouble,
+                )
             )
         self._thread = DiskThread()
         if self.disk.durability == "power":

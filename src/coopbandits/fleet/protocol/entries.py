@@ -46,6 +46,7 @@ from coopbandits.core.aggregate.entries import (
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary, pack, unpack
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields, Greeting
 from coopbandits.fleet.protocol.peers import SessionPeer
 from coopbandits.fleet.storage.purging import pulled_columns, signed_columns
@@ -618,11 +619,14 @@ class EntryExchange:
             step += 1
         number = entry_number(self.author, old + step)
         log.warning(
-            "the journal is older than what neighbours hold (%s holds %g pulls): continuing under "
-            "the new entry number %d",
-            peer.name,
-            other.version,
-            number,
+            LogEvent(
+                "the journal is older than what neighbours hold: continuing under the new entry "
+                "number",
+                peer=peer.name,
+                bandit=self.replica.declared.name,
+                pulls=other.version,
+                number=number,
+            )
         )
         (version,) = machine.versions(self._last_signed[None])
         left = self._last_signed

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from coopbandits.fleet.identity.tls import ALPN, Credentials, peer_name, reason_of
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.transport.sockets import Timing, tune
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ async def establish(
     except OSError as error:
         connection.refuse(f"no handshake ({reason_of(error)})")
     except Exception:  # a bug must not cost more than this connection
-        log.exception("a handshake with %s failed", connection.who)
+        log.exception(LogEvent("a handshake failed", peer=connection.who))
         connection.refuse("the handshake failed")
     finally:
         if not connection.up:

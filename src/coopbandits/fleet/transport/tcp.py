@@ -22,6 +22,7 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.identity.tls import Credentials, reason_of
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.transport import ITSELF, Arrival, LinkEvents, Transport
 from coopbandits.fleet.transport.connection import Connection, PolledReader, establish
 from coopbandits.fleet.transport.sockets import (
@@ -246,7 +247,7 @@ class TcpTransport(Transport):
             try:
                 connection = await self._connect(peer, self.neighbors[peer])
             except Exception:  # the neighbour must be dialled again whatever happened
-                log.exception("agent %s failed to call %s, and tries again", self.node, peer)
+                log.exception(LogEvent("a call failed, and is repeated", peer=peer))
             if connection is not None:
                 since = loop.time()
                 await connection.ended.wait()
@@ -262,7 +263,10 @@ class TcpTransport(Transport):
             async with asyncio.timeout(self.timing.connect):
                 sock = await connect(address)
         except OSError as error:
-            log.debug("agent %s cannot reach %s: %s", self.node, peer or address, reason_of(error))
+            reason = reason_of(error)
+            log.debug(
+                LogEvent("cannot reach", peer=peer or None, address=str(address), reason=reason)
+            )
             return None
         connection = Connection(self, str(address), peer, cause)
         await establish(connection, sock, self.credentials, self.timing)
@@ -305,7 +309,7 @@ class OpenTransport(TcpTransport):
         try:
             connection = await self._connect(peer, address, cause)
         except Exception:  # the node waits for an answer
-            log.exception("agent %s failed to call %s", self.node, peer or address)
+            log.exception(LogEvent("a call failed", peer=peer or None, address=str(address)))
             connection = None
         finally:
             self._calls -= Counter([peer])
@@ -358,7 +362,11 @@ class OpenTransport(TcpTransport):
                 async with asyncio.timeout(self.timing.handshake):
                     answers = await _addresses(place)
             except OSError as error:  # a timeout, too
-                log.info("the name of %s cannot be looked up: %s", place, reason_of(error))
+                log.info(
+                    LogEvent(
+                        "a name cannot be looked up", address=str(place), reason=reason_of(error)
+                    )
+                )
                 continue
             addresses |= dict.fromkeys(answers[:MOST_FOUND])
         found(list(addresses))

@@ -1,0 +1,142 @@
+"""What changed between two configurations of one agent, for its log.
+
+A change is a line: `+ [bandits.page]`, `- [[neighbors]] shop-3 = 10.0.0.3:7400`, or
+`~ [node] drain_seconds: 0 -> 60`. Contents of files with secrets are compared by their hash, and never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import NamedTuple
+
+from coopbandits.fleet.config.bandits import Arm, BanditConfig, ClusterConfig
+from coopbandits.fleet.config.features import Feature
+from coopbandits.fleet.config.model import ApiLimits, DocumentConfig, NodeConfig
+from coopbandits.fleet.identity.operators import key_text
+
+LONGEST = 200
+"""Characters of a value that are shown."""
+
+CONTENTS = "contents"
+
+
+class Change(NamedTuple):
+    """One setting that differs; `old` is None for what was added, `new` for what was removed."""
+
+    place: str
+    old: str | None
+    new: str | None
+
+    def __str__(self) -> str:
+        if self.old is None or self.new is None:
+            sign, value = ("+", self.new) if self.old is None else ("-", self.old)
+            return f"{sign} {self.place}" + (f" = {value}" if value else "")
+        if self.place.endswith(CONTENTS):
+            return f"~ {self.place}"
+        return f"~ {self.place}: {self.old} -> {self.new}"
+
+
+def compare_facts(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
+    """Return what differs between two tables of facts by place.
+
+    Of a bandit that was added or removed, and of a file, nothing but that is returned.
+    """
+    found: list[Change] = []
+    whole = ""
+    for place in sorted(before.keys() | after.keys()):
+        change = Change(place, before.get(place), after.get(place))
+        if change.old == change.new or (whole and place.startswith(whole)):
+            continue
+        if None in change and place.endswith(CONTENTS):
+            continue
+        if None in change and place.startswith("[bandits.") and place.endswith("]"):
+            whole = f"{place} "
+        found.append(change)
+    return found
+
+
+def facts(config: NodeConfig) -> dict[str, str]:
+    """Return all settings of an agent as text, by place in its file."""
+    found = dict(_fields("[cluster]", config.cluster))
+    for field in fields(NodeConfig):
+        value = getattr(config, field.name)
+        match field.name:
+            case "cluster" | "bandits" | "neighbors":
+                continue
+            case "auto":
+                found["[node] neighbors"] = "auto" if value else "listed"
+            case "api_limits" | "document":
+                found |= _fields(f"[{field.name}]", value)
+            case "tls" | "api_tls":
+                for key, path in value._asdict().items() if value else ():
+                    found[f"[{field.name}] {key}"] = _shown(key, path)
+            case _:
+                found[f"[node] {field.name}"] = _shown(field.name, value)
+    found |= {f"[[neighbors]] {name}": str(place) for name, place in config.neighbors.items()}
+    for bandit in config.bandits.values():
+        found[bandit.where] = ""
+        found |= _fields(bandit.where, bandit)
+    return found
+
+
+def contents(config: NodeConfig) -> dict[str, str]:
+    """Return a hash of every file that is read at the start and on SIGHUP alone, by place."""
+    files = {"[node] token_file": config.token_file}
+    files |= {f"{each.where} token_file": each.token_file for each in config.bandits.values()}
+    if config.api_tls is not None:
+        files |= {f"[api_tls] {key}": path for key, path in config.api_tls._asdict().items()}
+    found = {}
+    for place, path in files.items():
+        with suppress(OSError):
+            if path is not None:
+                found[f"{place} {CONTENTS}"] = sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def _fields(
+    where: str, table: ClusterConfig | BanditConfig | ApiLimits | DocumentConfig
+) -> dict[str, str]:
+    return {
+        f"{where} {field.name}": _shown(field.name, getattr(table, field.name))
+        for field in fields(table)
+        if field.name not in ("cluster", "name")
+    }
+
+
+def _shown(key: str, value: object) -> str:
+    text = _text(key, value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def _text(key: str, value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if key == "epoch" and isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC).isoformat()
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, bytes):
+        return key_text(value)
+    if isinstance(value, Arm):
+        return _arm(value)
+    if isinstance(value, Feature):
+        return f"{value.name}: {value.wanted}"
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return f"[{', '.join(_text('', each) for each in value)}]"
+    return str(value)
+
+
+def _arm(arm: Arm) -> str:
+    facts = (
+        f"id {arm.id}" * (arm.id != arm.name),
+        "frozen" * arm.frozen,
+        f"minimum_share {arm.minimum_share:g}" * (arm.minimum_share > 0),
+    )
+    listed = ", ".join(filter(None, facts))
+    return f"{arm.name} ({listed})" if listed else arm.name
