@@ -286,7 +286,9 @@ def test_the_log_warns_before_tickets_are_abandoned(caplog: pytest.LogCaptureFix
 
     def warned() -> list[dict[str, object]]:
         told = [record.msg for record in caplog.records]
-        found = [dict(each.fields) for each in told if isinstance(each, LogEvent)]
+        found: list[dict[str, object]] = [
+            {**each.fields} for each in told if isinstance(each, LogEvent)
+        ]
         caplog.clear()
         return found
 

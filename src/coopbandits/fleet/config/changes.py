@@ -1,12 +1,13 @@
 """What changed between two configurations of one agent, for its log.
 
 A change is a line: `+ [bandits.page]`, `- [[neighbors]] shop-3 = 10.0.0.3:7400`, or
-`~ [node] drain_seconds: 0 -> 60`. Contents of files with secrets are compared by their hash, and never shown.
+`~ [node] drain_seconds: 0 -> 60`. Contents of files with secrets are compared by their hash, and
+never shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -41,22 +42,25 @@ class Change(NamedTuple):
 
 
 def compare_facts(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
-    """Return what differs between two tables of facts by place.
+    """Return what differs between two tables of facts by place."""
+    return [
+        Change(place, before.get(place), after.get(place))
+        for place in sorted(before.keys() | after.keys())
+        if before.get(place) != after.get(place)
+    ]
 
-    Of a bandit that was added or removed, and of a file, nothing but that is returned.
-    """
-    found: list[Change] = []
-    whole = ""
-    for place in sorted(before.keys() | after.keys()):
-        change = Change(place, before.get(place), after.get(place))
-        if change.old == change.new or (whole and place.startswith(whole)):
+
+def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Change]:
+    """Yield what differs; of a bandit or a file that came or went, nothing but that."""
+    whole: str | None = None
+    for change in compare_facts(before, after):
+        if None in change and (
+            change.place.endswith(CONTENTS) or (whole and change.place.startswith(whole))
+        ):
             continue
-        if None in change and place.endswith(CONTENTS):
-            continue
-        if None in change and place.startswith("[bandits.") and place.endswith("]"):
-            whole = f"{place} "
-        found.append(change)
-    return found
+        if None in change and change.place.startswith("[bandits."):
+            whole = f"{change.place} "
+        yield change
 
 
 def facts(config: NodeConfig) -> dict[str, str]:

@@ -28,7 +28,7 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
 from coopbandits.fleet.api.server import rehearse
 from coopbandits.fleet.config import NodeConfig
-from coopbandits.fleet.config.changes import CONTENTS, Change, compare_facts, contents, facts
+from coopbandits.fleet.config.changes import CONTENTS, Change, changes_of, contents, facts
 from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.tls import api_context
 from coopbandits.fleet.logs import TEXT, JsonLines, LogEvent
@@ -316,7 +316,7 @@ class Reload:
         try:
             found = self.reread()
             after = facts(found) | contents(found)
-            changes = compare_facts(self.facts, after)
+            changes = list(changes_of(self.facts, after))
             require_live(changes)
             token = read_token(found.token_file) if found.token_file else None
             tokens = {
