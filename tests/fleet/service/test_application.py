@@ -32,6 +32,7 @@ from coopbandits.fleet.service import (
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.service.metrics import CATALOGUE, residual
 from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.version import __version__
 from tests.torture.world import PERIOD, World
 
 from ..api.running import running
@@ -247,6 +248,7 @@ def test_choices_without_rewards_do_not_block() -> None:
     world, service = limited(20)
     tickets = [service.bandit("only").choose().ticket for _ in range(100)]
     health = service.health()
+    assert health["version"] == __version__
     assert (health["open_tickets"], health["abandoned_tickets"]) == (20, 80)
     bandit = health["bandits"]["only"]
     assert (bandit["open_tickets"], bandit["max_open_tickets"]) == (20, 20)

@@ -53,6 +53,7 @@ from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.page.state import AgentState, ArmState, NeighborState
+from coopbandits.version import __version__
 
 if TYPE_CHECKING:
     from coopbandits.fleet.service.agent import ServedAgent
@@ -548,6 +549,7 @@ class ServedBandit:
             bandits=agent.names_from(self),
             document=documents.version if documents.enabled else None,
             by_context=by_context,
+            version=__version__,
         )
 
 
