@@ -17,14 +17,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from coopbandits.fleet.api.metrics import CUTS, DURATIONS, REQUESTS, Meter, render
-from coopbandits.fleet.service.metrics import CATALOGUE
+from coopbandits.fleet.service.metrics import CATALOGUE, MOST_LABELS
 from coopbandits.version import __version__
 
 from .bandits import only
 from .service.test_application import path_world, service_in
 from .service.test_state import pulled
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "fleet"
+ROOT = Path(__file__).parents[2]
+EXAMPLES, PAGE = ROOT / "examples" / "fleet", ROOT / "docs" / "metrics.md"
 
 OF_PROMETHEUS = {"instance", "job"}
 """Labels that Prometheus adds to every series."""
@@ -128,6 +129,14 @@ def test_metrics_are_named_as_prometheus_wants(name: str) -> None:
     for words in (UNITS, ABBREVIATIONS, KINDS):
         assert not set(words.split("|")) & set(parts), words
     assert not [label for label in labels if not re.fullmatch(r"[a-z][a-z0-9_]*", label)]
+
+
+def test_the_page_counts_the_series_of_arms() -> None:
+    bandits = arms = MOST_LABELS
+    others = 3 * (bandits + 1)  # of choices, rewards and their sums, but not of means
+    assert (
+        f"{4 * bandits * arms + others:,}".replace(",", " ") + " series of arms" in PAGE.read_text()
+    )
 
 
 def scraped() -> str:

@@ -56,14 +56,14 @@ def agent_command(
     ] = None,
 ) -> None:
     """Run one agent beside an application; with --check, explain its configuration."""
-    if check:
-        raise typer.Exit(_check(config, insecure=insecure))
-    if len(config) > 1:
-        raise InputError(f"an agent has one configuration file, but {len(config)} were given")
     told = {
         "log_level": log_level and read_value("--log-level", log_level, LogLevel),
         "log_format": log_format and read_value("--log-format", log_format, LogFormat),
     }
+    if check:
+        raise typer.Exit(_check(config, insecure=insecure))
+    if len(config) > 1:
+        raise InputError(f"an agent has one configuration file, but {len(config)} were given")
     instead: Any = {key: value for key, value in told.items() if value is not None}
 
     def read() -> NodeConfig:

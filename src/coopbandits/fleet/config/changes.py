@@ -7,7 +7,8 @@ never shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -20,7 +21,10 @@ from coopbandits.fleet.config.model import ApiLimits, DocumentConfig, NodeConfig
 from coopbandits.fleet.identity.operators import key_text
 
 LONGEST = 200
-"""Characters of a value that are shown."""
+"""Characters of a value that a line shows; all of them are compared."""
+
+PLAIN = re.compile(r"[\w.:/@*= -]+")
+"""Texts that need no quotes in a list."""
 
 CONTENTS = "contents"
 
@@ -35,10 +39,15 @@ class Change(NamedTuple):
     def __str__(self) -> str:
         if self.old is None or self.new is None:
             sign, value = ("+", self.new) if self.old is None else ("-", self.old)
-            return f"{sign} {self.place}" + (f" = {value}" if value else "")
+            return f"{sign} {self.place}" + (f" = {_clipped(value)}" if value else "")
         if self.place.endswith(CONTENTS):
             return f"~ {self.place}"
-        return f"~ {self.place}: {self.old} -> {self.new}"
+        return f"~ {self.place}: {_clipped(self.old)} -> {_clipped(self.new)}"
+
+
+def _clipped(text: str | None) -> str:
+    text = text or ""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def compare_facts(before: Mapping[str, str], after: Mapping[str, str]) -> list[Change]:
@@ -77,13 +86,13 @@ def facts(config: NodeConfig) -> dict[str, str]:
                 found |= _fields(f"[{field.name}]", value)
             case "tls" | "api_tls":
                 for key, path in value._asdict().items() if value else ():
-                    found[f"[{field.name}] {key}"] = _shown(key, path)
+                    found[f"[{field.name}] {key}"] = _text(key, path)
             case _:
-                found[f"[node] {field.name}"] = _shown(field.name, value)
+                found[f"[node] {field.name}"] = _text(field.name, value)
     found |= {f"[[neighbors]] {name}": str(place) for name, place in config.neighbors.items()}
     for bandit in config.bandits.values():
         found[bandit.where] = ""
-        found |= _fields(bandit.where, bandit)
+        found |= _fields(bandit.where, bandit, but=("name", "cluster"))
     return found
 
 
@@ -102,35 +111,35 @@ def contents(config: NodeConfig) -> dict[str, str]:
 
 
 def _fields(
-    where: str, table: ClusterConfig | BanditConfig | ApiLimits | DocumentConfig
+    where: str,
+    table: ClusterConfig | BanditConfig | ApiLimits | DocumentConfig,
+    but: Collection[str] = (),
 ) -> dict[str, str]:
     return {
-        f"{where} {field.name}": _shown(field.name, getattr(table, field.name))
+        f"{where} {field.name}": _text(field.name, getattr(table, field.name))
         for field in fields(table)
-        if field.name not in ("cluster", "name")
+        if field.name not in but
     }
 
 
-def _shown(key: str, value: object) -> str:
-    text = _text(key, value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-
-
 def _text(key: str, value: object) -> str:
+    """Return a value as text; other values have other texts."""
     if value is None:
         return "none"
+    if isinstance(value, str):
+        return value if PLAIN.fullmatch(value) and value != "none" else repr(value)
     if isinstance(value, bool):
         return str(value).lower()
     if key == "epoch" and isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC).isoformat()
     if isinstance(value, float):
-        return f"{value:g}"
+        return _number(value)
     if isinstance(value, bytes):
         return key_text(value)
     if isinstance(value, Arm):
         return _arm(value)
     if isinstance(value, Feature):
-        return f"{value.name}: {value.wanted}"
+        return f"{_text('', value.name)}: {value.wanted}"
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return f"[{', '.join(_text('', each) for each in value)}]"
     return str(value)
@@ -138,9 +147,14 @@ def _text(key: str, value: object) -> str:
 
 def _arm(arm: Arm) -> str:
     facts = (
-        f"id {arm.id}" * (arm.id != arm.name),
+        f"id {_text('', arm.id)}" * (arm.id != arm.name),
         "frozen" * arm.frozen,
-        f"minimum_share {arm.minimum_share:g}" * (arm.minimum_share > 0),
+        f"minimum_share {_number(arm.minimum_share)}" * (arm.minimum_share > 0),
     )
     listed = ", ".join(filter(None, facts))
-    return f"{arm.name} ({listed})" if listed else arm.name
+    name = _text("", arm.name)
+    return f"{name} ({listed})" if listed else name
+
+
+def _number(value: float) -> str:
+    return repr(value).removesuffix(".0")
