@@ -30,7 +30,7 @@ TABLES: dict[str, Any] = {
         "epoch": datetime(2026, 1, 31, tzinfo=UTC),
     },
     "bandits": {"button": {"arms": ["red", "blue"], "reward_range": [0.0, 1.0]}},
-    "node": {"id": "shop-1", "listen": "127.0.0.1:7401", "journal": "memory"},
+    "node": {"id": "shop-1", "listen": "127.0.0.1:7401", "journal": "memory", "api": "unix:api"},
     "neighbors": [{"id": "shop-2", "address": "127.0.0.1:7402"}],
 }
 
@@ -54,7 +54,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[NodeConfig]:
         found.append(config)
         return 3
 
+    async def check_start(_: NodeConfig) -> None:
+        pass
+
     process.run_agent = run_agent  # type: ignore[attr-defined]  # a module made here
+    process.check_start = check_start  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "coopbandits.fleet.process.main", process)
     return found
 
@@ -148,7 +152,8 @@ def test_certs(call: Call, tmp_path: Path) -> None:
 
     files = {"ca": "ca.pem", "certificate": "shop-1.pem", "key": "shop-1-key.pem"}
     path = out / "node.toml"
-    path.write_text(write_config(TABLES | {"tls": files}))
+    node = TABLES["node"] | {"listen": "127.0.0.1:0"}
+    path.write_text(write_config(TABLES | {"tls": files, "node": node}))
     outcome = call("agent", "--check", str(path))
     assert (outcome.status, outcome.err) == (0, "")
     assert "mutual TLS" in outcome.out

@@ -392,10 +392,35 @@ def test_metrics_of_many_bandits_have_few_labels() -> None:
     assert list(metrics) == list(CATALOGUE)
     rewards = {labels["bandit"]: value for labels, value in metrics["bandit_rewards_total"]}
     assert (len(rewards), rewards["b0"], rewards["(others)"]) == (51, 1.0, 10.0)
-    arms = {labels["arm"]: value for labels, value in metrics["arm_rewards_total"]}
-    assert len(arms) == 51
+    arms = {tuple(labels.values()): value for labels, value in metrics["arm_rewards_total"]}
+    assert len(arms) == 50 * 2 + 1
+    assert arms["b0", "x"] + arms["b0", "y"] == 1.0
+    assert arms["(others)", "(others)"] == 10.0
     assert sum(arms.values()) == 60.0
-    assert "b0/x" in arms
+
+
+def test_another_bandit_renames_no_series() -> None:
+    """What one bandit is measured by stays when others come, and many arms of one displace none."""
+    one = both(arms=["red", "green"])
+    fleet = Many(nx.path_graph(2), declared={"button": one["button"]})
+    fleet.play(0, "button", 1.0)
+
+    def series() -> dict[tuple[str, ...], float]:
+        samples = {metric.name: metric.samples for metric in fleet.of(0).metrics()}
+        return {
+            (name, *labels.values()): value
+            for name in ("bandit_rewards_total", "arm_choices_total", "arm_own_reward", "arm_mean")
+            for labels, value in samples[name]
+        }
+
+    before = series()
+    assert ("bandit_rewards_total", "button") in before
+    wide = bandit("banner", BANNER | {"arms": [f"arm-{k}" for k in range(60)]})
+    fleet.take(0, one | {"banner": wide})
+    after = series()
+    assert before.items() <= after.items()
+    assert len([key for key in after if key[:2] == ("arm_choices_total", "banner")]) == 51
+    assert ("arm_choices_total", "banner", "(others)") in after
 
 
 def test_declarations_on_a_full_disk_are_not_acknowledged() -> None:

@@ -70,7 +70,8 @@ def test_a_fleet_says_whether_its_sites_differ(means: list[list[float]], differ:
     assert ("sites differ" in warning) == differ
     assert ("spread=estimate" in warning) == differ
     found = {metric.name: metric.samples for metric in agent.metrics()}
-    ((_, ratio),) = found["site_ratio"]
+    ((label, ratio),) = found["site_ratio"]
+    assert label == {"bandit": world.bandit.name}
     ((_, spread),) = found["site_spread"]
     assert (ratio > 2.0) == differ
     assert (spread > 0.1) == differ

@@ -138,7 +138,7 @@ def test_an_agent_warns_of_its_certificate_when_it_starts(
     agent = Agent(tmp_path / "alpha", certificates=tmp_path)
     with LocalAgent(agent.path):
         pass
-    (said,) = (text for text in caplog.messages if "expires in 12 days" in text)
+    (said,) = (text for text in caplog.messages if "days_left=12" in text)
     assert "coopbandits certs renew authority --out certificates" in said
 
 

@@ -31,6 +31,7 @@ class MadeUpFleet:
         ring = [(i, (i + 1) % agents) for i in range(agents)]
         self.links = sorted({(min(pair), max(pair)) for pair in (*ring, *chords)})
         self.down: set[int] = set()
+        self.versions = ["0.2.0"]
         self.extra_events: list[dict[str, Any]] = []
         self.silent = threading.Event()
         self.born = time.time()
@@ -75,8 +76,12 @@ class MadeUpFleet:
             "high": [m + h for m, h in zip(mean, half, strict=True)],
             "ahead": 1, "sure": min(0.9995, 0.4 + 0.7 * done), "disagree": 1 - won,
             "pulls_per_second": 90 + 6 * math.sin(20 * done), "rounds_per_second": 20.0,
-            "tickets": 12, "up": len(self.names) - len(self.down),
+            "tickets": 12, "up": len(self.names) - len(self.down), "document": None,
+            "versions": sorted({self.version_of(i) for i in range(len(self.names))}),
         }  # fmt: skip
+
+    def version_of(self, agent: int) -> str:
+        return self.versions[agent % len(self.versions)]
 
     def agents(self, step: int) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -88,6 +93,7 @@ class MadeUpFleet:
                 "up": up, "why": "" if up else "connection refused", "arm": arm,
                 "round": 4000 + 4 * step, "rounds_per_second": 20.0 + i % 3,
                 "pulls_per_second": 11.0 + (i + step) % 3, "tickets": (i + step) % 4,
+                "document": None, "version": self.version_of(i),
                 **{key: everyone[key] for key in ("share", "mean", "low", "high")},
             }  # fmt: skip
         return found

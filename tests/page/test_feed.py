@@ -266,6 +266,16 @@ def test_who_has_an_older_document_is_counted() -> None:
     assert (page.cells["all"]["document"], page.cells["all"]["behind"]) == (None, 0)
 
 
+def test_versions_of_agents_are_told() -> None:
+    versions = (("a", "0.3.0"), ("b", "0.2.0"), ("c", "0.3.0"), ("d", ""))
+    told = [replace(state(name), version=version) for name, version in versions]
+    _, page = watched(*((float(at), each) for at, each in enumerate(told)))
+    assert [page.cells["agents"][str(at)]["version"] for at in range(4)] == [
+        version for _, version in versions
+    ]
+    assert page.cells["all"]["versions"] == ["", "0.2.0", "0.3.0"]
+
+
 def test_events_of_agents_are_told_once_and_bounded() -> None:
     notes = [Note(n, float(n), "link-down", "x" * 1000) for n in range(1, 101)]
     feed, page = watched((0.0, state(notes=notes)), (1.0, state(now=1.0, notes=notes)))

@@ -107,6 +107,20 @@ def test_the_table_sorts_and_finds(browser: Browser, server: PageServer) -> None
     wait_for(tab, first, "shop-4")
 
 
+def test_a_fleet_of_mixed_versions_is_marked(
+    browser: Browser, fleet: MadeUpFleet, server: PageServer
+) -> None:
+    tab = opened(browser, server)
+    wait_for(tab, "#figures", "version0.2.0")
+    assert "mixed" not in text(tab, "#figures")
+    fleet.versions = ["0.2.0", "0.3.0", ""]
+    wait_for(tab, "#figures", "mixed versionsunknown, 0.2.0, 0.3.0")
+    rows = tab.locator("#agent-table tbody tr").all_text_contents()
+    assert ["0.3.0" in row for row in rows[:3]] == [False, True, False]
+    tab.click("th button:text('Version')")  # to find those that are behind
+    wait_for(tab, "#agent-table tbody tr:last-child", "unknown")
+
+
 def test_hostile_texts_are_texts(browser: Browser, fleet: MadeUpFleet, server: PageServer) -> None:
     fleet.names[:3] = [HOSTILE, BACKWARDS, LONG]
     fleet.arms[:3] = [HOSTILE + "0", HOSTILE + "1", LONG]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -63,14 +64,14 @@ def agent_command(
     ] = None,
 ) -> None:
     """Run one agent beside an application; with --check, explain its configuration."""
-    if check:
-        raise typer.Exit(_check(config, insecure=insecure))
-    if len(config) > 1:
-        raise InputError(f"an agent has one configuration file, but {len(config)} were given")
     told = {
         "log_level": log_level and read_value("--log-level", log_level, LogLevel),
         "log_format": log_format and read_value("--log-format", log_format, LogFormat),
     }
+    if check:
+        raise typer.Exit(_check(config, insecure=insecure))
+    if len(config) > 1:
+        raise InputError(f"an agent has one configuration file, but {len(config)} were given")
     instead: Any = {key: value for key, value in told.items() if value is not None}
 
     def read() -> NodeConfig:
@@ -82,18 +83,22 @@ def agent_command(
 def _check(paths: list[Path], *, insecure: bool) -> int:
     """Explain one file, or check that several fit together; return the exit status."""
     now = time.time()
+    problems: list[str] = []
     try:
         if len(paths) == 1:
-            typer.echo(explain(read_config(paths[0], now=now, insecure=insecure), now))
-            return 0
-        text, problems = compare_files(paths, now=now, insecure=insecure)
+            config = read_config(paths[0], now=now, insecure=insecure)
+            typer.echo(explain(config, now))
+            asyncio.run(part("fleet.process.main").check_start(config))
+        else:
+            text, problems = compare_files(paths, now=now, insecure=insecure)
+            if text:
+                typer.echo(text)
     except InputError as error:
-        text, problems = "", str(error).splitlines()
-    if text:
-        typer.echo(text)
+        problems = str(error).splitlines()
     if problems:
         return say("\n".join(f"error: {problem}" for problem in problems), 1)
-    typer.echo("these nodes fit together")
+    if len(paths) > 1:
+        typer.echo("these nodes fit together")
     return 0
 
 

@@ -227,6 +227,8 @@ def read_state(content: object, name: str) -> AgentState:
 def require_possible(state: AgentState) -> None:
     """Reject names, numbers and amounts of text that no agent has: the page relies on them."""
     names = [state.id, *(neighbor.name for neighbor in state.neighbors)]
+    if len(state.version) > LONGEST_NAME:
+        raise InputError("it reports an impossible version")
     if len(names) > MOST_AGENTS or not all(0 < len(name) <= LONGEST_NAME for name in names):
         raise InputError("it reports impossible names of agents")
     if not state.arms or not state.bandits:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 
+from coopbandits.fleet.logs import LogEvent
+
 
 class RateLimitedLog:
     """Writes at most a few lines per interval, however much happens.
@@ -27,21 +29,21 @@ class RateLimitedLog:
         self.log, self.what, self.few, self.interval = log, what, few, interval
         self._since, self._count = -math.inf, 0
 
-    def info(self, now: float, text: str, *arguments: object) -> None:
+    def info(self, now: float, event: LogEvent) -> None:
         """Log a line, or count it; `now` is in seconds on any clock."""
-        self._write(logging.INFO, now, text, *arguments)
+        self._write(logging.INFO, now, event)
 
-    def warning(self, now: float, text: str, *arguments: object) -> None:
+    def warning(self, now: float, event: LogEvent) -> None:
         """Log a warning, or count it."""
-        self._write(logging.WARNING, now, text, *arguments)
+        self._write(logging.WARNING, now, event)
 
-    def _write(self, level: int, now: float, text: str, *arguments: object) -> None:
+    def _write(self, level: int, now: float, event: LogEvent) -> None:
         if now - self._since >= self.interval:
             if self._count > self.few:
                 self.log.warning("%d more %s were not logged", self._count - self.few, self.what)
             self._since, self._count = now, 0
         self._count += 1
         if self._count <= self.few:
-            self.log.log(level, text, *arguments)
+            self.log.log(level, event)
         if self._count == self.few:
             self.log.warning("more %s are only counted for %g s", self.what, self.interval)

@@ -471,6 +471,7 @@ def agent_cells(seen: Seen, numbers: Mapping[str, int]) -> dict[str, Any]:
         "pulls_per_second": rounded(seen.pulls_per_second()),
         "tickets": state.open_tickets,
         "document": state.document,
+        "version": state.version,
         "share": shares(seen.chosen()),
         "mean": [rounded(arm.mean) for arm in state.arms],
         "low": [rounded(arm.low) for arm in state.arms],
@@ -524,6 +525,7 @@ def all_cells(
         "up": len(up),
         "document": max(versions, default=None),
         "behind": sum(version < max(versions) for version in versions),
+        "versions": sorted({each.state.version for each in asked if each.state}),
     }
 
 

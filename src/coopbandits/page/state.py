@@ -107,6 +107,8 @@ class AgentState:
         Version of the cluster's document, 0 for none yet; None if it accepts none.
     by_context : bool
         Whether the best arm depends on the request; then it prefers none.
+    version : str
+        Version of its software.
     """
 
     id: str
@@ -129,3 +131,4 @@ class AgentState:
     bandits: list[str] = field(default_factory=lambda: [""])
     document: int | None = None
     by_context: bool = False
+    version: str = ""

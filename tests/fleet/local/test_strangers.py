@@ -72,7 +72,7 @@ async def require_refusals(
         assert health["rewards"] == 0
         # Not later: when both are stopped, a neighbour may be just about to dial, and hang up.
         log = (places[0].folder / "log.txt").read_text()
-        assert log.count("WARNING refused 127.0.0.1:") == 4
+        assert log.count("WARNING refused peer=127.0.0.1:") == 4
 
 
 def test_strangers_are_refused(tmp_path: Path) -> None:
@@ -91,6 +91,6 @@ def test_strangers_are_refused(tmp_path: Path) -> None:
             asyncio.run(require_refusals(places, certificates, forged, old))
     log = (tmp_path / "a00" / "log.txt").read_text()
     assert "certificate has expired" in log
-    assert re.search("refused a77: .*no neighbour", log)
-    assert re.search("refused a01: .*'other'.*'local'", log)
+    assert re.search("refused peer=a77 .*no neighbour", log)
+    assert re.search("refused peer=a01 .*'other'.*'local'", log)
     assert "Traceback" not in log

@@ -240,7 +240,7 @@ def test_a_watched_document_retires_what_it_lists_and_nothing_else(
         assert listed() == ["one", "two", "three"]
         put(2, above='retired = ["two"]\n')
         assert listed() == ["one", "three"]
-        assert "cluster document version 2 retired bandit two" in caplog.messages
+        assert "cluster document retired a bandit bandit=two version=2" in caplog.messages
         assert agent.cluster()["retired"] == {"two": 2}
 
 
@@ -312,7 +312,7 @@ def test_the_token_of_a_bandit_is_read_again(tmp_path: Path) -> None:
 
             token.chmod(0o644)
             agent.send(signal.SIGHUP)
-            wait(lambda: "nothing was reloaded: " in agent.told())
+            wait(lambda: "nothing was reloaded" in agent.told())
             new.bandit("button").choose()
 
             token.chmod(0o600)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 from coopbandits.cli import app
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config
+from coopbandits.fleet.config.changes import facts
 from coopbandits.fleet.document.seal import to_json
 from coopbandits.fleet.process.embedded import LocalAgent
-from coopbandits.fleet.process.main import LIVE, TABLES, Reload, ServiceManager
+from coopbandits.fleet.process.main import LIVE, Reload, ServiceManager
 from coopbandits.fleet.service import UnauthorizedError, UnavailableError, UnknownBanditError
 
 from ..document.made import signed, text
@@ -102,10 +103,7 @@ def test_a_running_agent_takes_over_all_that_changed_or_nothing(
             alpha.write_token(TOKEN)
             listen = alpha.tables["node"]["listen"]
             alpha.write(ready_neighbors=0, listen="127.0.0.1:1", silence=9.0)
-            reload(
-                alpha,
-                "[node] listen and [node] silence",
-            )
+            reload(alpha, f"~ [node] listen: {listen} -> 127.0.0.1:1; ~ [node] silence: 5 -> 9")
             assert new.choose().arm in ("red", "blue")  # not even the token
             assert new.ready() is not None
             alpha.path.write_text("[node\n")
@@ -234,11 +232,63 @@ def test_the_page_shows_how_many_neighbours_are_waited_for_since_a_reload(
         assert agent.state().ready == agent.ready()
 
 
-def test_every_setting_is_either_live_or_named() -> None:
-    known = {field.name for field in fields(NodeConfig)}
-    assert set(LIVE) < known
-    assert set(TABLES) < known
-    assert not set(LIVE) & set(TABLES)
+def test_what_is_live_are_settings_of_a_node(tmp_path: Path) -> None:
+    config = read_config(Agent(tmp_path / "alpha").path, now=time.time(), insecure=True)
+    assert facts(config).keys() > LIVE
+
+
+def reloaded(agent: Agent) -> dict[str, Any]:
+    """Reload an agent that logs JSON; return what it logs of that."""
+    before = len(agent.told().splitlines())
+    agent.send(signal.SIGHUP)
+
+    def found() -> list[dict[str, Any]]:
+        lines = map(json.loads, agent.told().splitlines()[before:])
+        return [line for line in lines if "reloaded" in line["message"]]
+
+    wait(found)
+    (line,) = found()
+    return line
+
+
+def test_a_reload_logs_what_changed_and_no_secrets(tmp_path: Path) -> None:
+    page = {"arms": ["a", "b"], "sigma": 1.0}
+    with lonely(tmp_path, log_format="json") as agent:
+        agent.write_token(TOKEN)
+        agent.start()
+        assert reloaded(agent)["changes"] == ["none"]
+        agent.tables["bandits"] |= {"page": page}
+        arms = ["red", "blue", {"name": "green", "frozen": True}]
+        agent.tables["bandits"]["button"]["arms"] = arms
+        agent.write_token(SECOND)
+        agent.write(drain_seconds=60.0, revoked="revoked")
+        (agent.folder / "revoked").write_text("beta\n")
+        line = reloaded(agent)
+        assert (line["level"], line["message"]) == ("info", "the configuration was reloaded")
+        revoked = agent.folder / "revoked"
+        assert line["changes"] == [
+            "~ [bandits.button] arms: [red, blue] -> [red, blue, green (frozen)]",
+            "+ [bandits.page]",
+            "~ [node] drain_seconds: 0 -> 60",
+            f"~ [node] revoked: none -> {revoked}",
+            "~ [node] token_file contents",
+        ]
+        del agent.tables["bandits"]["page"]
+        agent.write(listen="127.0.0.1:1", drain_seconds=0.0)
+        line = reloaded(agent)
+        assert (line["level"], line["message"]) == ("error", "nothing was reloaded")
+        assert line["reason"] == (
+            "~ [node] listen: 127.0.0.1:0 -> 127.0.0.1:1: this takes a restart; undo it, or "
+            "restart the agent"
+        )
+        agent.write(listen="127.0.0.1:0")
+        changes = reloaded(agent)["changes"]
+        assert changes == ["- [bandits.page]", "~ [node] drain_seconds: 60 -> 0"]
+        wait(lambda: '"added": ["beta"]' in agent.told())  # without a signal
+        revoked.write_text("beta\ngamma\n")
+        wait(lambda: '"added": ["gamma"]' in agent.told())
+        assert TOKEN not in agent.told()
+        assert SECOND not in agent.told()
 
 
 def test_the_default_bandit_may_change_and_must_be_declared(tmp_path: Path) -> None:

@@ -123,8 +123,9 @@ def test_only_what_a_document_lists_as_retired_stops(caplog: pytest.LogCaptureFi
         told = fleet.of(agent).cluster()
         assert told["retired"] == {"page": 2, "banner": 2, "unknown": 2}
         assert told["bandits"] == {"other": 1}
-    for sentence in sentences:
-        assert caplog.messages.count(sentence) == 2
+    for name in ("banner", "page"):
+        line = f"cluster document retired a bandit bandit={name} version=2"
+        assert caplog.messages.count(line) == 2
     fleet.reward(1, "page", late.ticket, 1.0)
     fleet.shells[0].adopt(signed(3))
     fleet.steps(40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -33,10 +34,16 @@ def test_a_torn_record_is_told(caplog: pytest.LogCaptureFixture) -> None:
     disk = MemoryDisk()
     bandit = only()
     config = NodeConfig(bandit.cluster, "alpha", Path("unused"), {}, bandits={bandit.name: bandit})
-    Runtime(config, disk, MemoryNetwork().transport("alpha", ()))
+
+    async def start_and_stop() -> None:
+        runtime = Runtime(config, disk, MemoryNetwork().transport("alpha", ()))
+        await runtime.start()
+        await runtime.stop()
+
+    asyncio.run(start_and_stop())
     assert "torn" not in caplog.text
     torn = encode_mark(read_records(bytes(disk.data)).sequence + 1)[:8]
     disk.data += torn
-    Runtime(config, disk, MemoryNetwork().transport("alpha", ()))
+    asyncio.run(start_and_stop())
     assert "cut off 8 bytes" in caplog.text
     assert disk.kept == {"cut": torn}

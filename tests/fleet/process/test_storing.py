@@ -456,7 +456,8 @@ def test_an_agent_starts_on_a_full_disk_and_goes_on_when_there_is_room(
                 await stored(runtime)
         rest = fill(tiny)
         async with running(folder, durability) as runtime:
-            assert "No space left on device; until then" in caplog.text
+            assert "/choose is read-only" in caplog.text
+            assert "No space left on device" in caplog.text
             sentence = runtime.service.ready() or ""
             assert "No space left on device" in sentence
             choice = runtime.service.bandit("only").choose()

@@ -18,6 +18,7 @@ from coopbandits.core.aggregate.spanning_tree import BOND, CHILD
 from coopbandits.core.aggregate.tree_sums import sum_branches
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.service import (
     CONFIDENCE,
     ExpiredTicketError,
@@ -28,6 +29,7 @@ from coopbandits.fleet.service import (
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.service.metrics import CATALOGUE, residual
 from coopbandits.fleet.storage.disk import DiskError
+from coopbandits.version import __version__
 from tests.torture.world import PERIOD, World
 
 from ..bandits import only
@@ -242,6 +244,7 @@ def test_choices_without_rewards_do_not_block() -> None:
     world, service = limited(20)
     tickets = [service.bandit("only").choose().ticket for _ in range(100)]
     health = service.health()
+    assert health["version"] == __version__
     assert (health["open_tickets"], health["abandoned_tickets"]) == (20, 80)
     bandit = health["bandits"]["only"]
     assert (bandit["open_tickets"], bandit["max_open_tickets"]) == (20, 20)
@@ -280,16 +283,21 @@ def test_the_log_warns_before_tickets_are_abandoned(caplog: pytest.LogCaptureFix
     tickets = [service.bandit("only").choose().ticket for _ in range(60)]
 
     def warned() -> list[dict[str, object]]:
-        told = [vars(record) for record in caplog.records]
-        found = [each["fields"] for each in told if "fields" in each]
+        told = [record.msg for record in caplog.records]
+        found: list[dict[str, object]] = [
+            {**each.fields} for each in told if isinstance(each, LogEvent)
+        ]
         caplog.clear()
         return found
 
     def fields(opened: int) -> dict[str, object]:
-        return {"bandit": "only", "open_tickets": opened, "max_open_tickets": 20}
+        percent = {10: 50, 18: 90}[opened]
+        return {
+            "bandit": "only", "percent": percent, "open_tickets": opened, "max_open_tickets": 20,
+        }  # fmt: skip
 
-    assert "50 % of max_open_tickets: bandit only, open 10, limit 20" in caplog.text
-    assert "90 % of max_open_tickets: bandit only, open 18, limit 20" in caplog.text
+    assert "bandit=only percent=50 open_tickets=10 max_open_tickets=20" in caplog.text
+    assert "bandit=only percent=90 open_tickets=18 max_open_tickets=20" in caplog.text
     assert warned() == [fields(10), fields(18)]
     for ticket in tickets[40:55]:  # 5 are left, a quarter
         service.bandit("only").observe(ticket, 1.0)

@@ -41,12 +41,12 @@ def test_every_arm_is_measured() -> None:
     service = service_in(path_world())
     pulled(service, "red", 1.0, -1.0)
     service.bandit("only").choose(["blue"])
-    assert sample(service, "arm_choices_total", arm="red") == 2.0
-    assert sample(service, "arm_choices_total", arm="blue") == 1.0
-    assert sample(service, "arm_rewards_total", arm="red") == 2.0
-    assert sample(service, "arm_rewards_total", arm="blue") == 0.0
-    assert sample(service, "arm_reward_sum", arm="red") == 0.0
-    assert sample(service, "arm_mean", arm="red") == pytest.approx(0.0)
+    assert sample(service, "arm_choices_total", bandit="only", arm="red") == 2.0
+    assert sample(service, "arm_choices_total", bandit="only", arm="blue") == 1.0
+    assert sample(service, "arm_rewards_total", bandit="only", arm="red") == 2.0
+    assert sample(service, "arm_rewards_total", bandit="only", arm="blue") == 0.0
+    assert sample(service, "arm_own_reward", bandit="only", arm="red") == 0.0
+    assert sample(service, "arm_mean", bandit="only", arm="red") == pytest.approx(0.0)
     (means,) = (metric for metric in service.metrics() if metric.name == "arm_mean")
     assert [labels["arm"] for labels, _ in means.samples] == ["red"]  # nothing is known of others
 
@@ -61,9 +61,9 @@ def test_labels_are_bounded_and_the_rest_is_added_up() -> None:
         if metric.name.startswith("arm_"):
             assert len(metric.samples) <= MOST_LABELS + 1
             assert all(len(found["arm"]) <= LONGEST_LABEL for found, _ in metric.samples)
-    assert sample(service, "arm_rewards_total", arm="others") == 3.0
-    assert sample(service, "arm_reward_sum", arm="others") == 6.0
-    assert sample(service, "arm_choices_total", arm="others") == 3.0
+    assert sample(service, "arm_rewards_total", bandit="only", arm="(others)") == 3.0
+    assert sample(service, "arm_own_reward", bandit="only", arm="(others)") == 6.0
+    assert sample(service, "arm_choices_total", bandit="only", arm="(others)") == 3.0
 
 
 def test_prometheus_reads_names_as_they_are() -> None:
@@ -82,10 +82,10 @@ def test_prometheus_reads_names_as_they_are() -> None:
 
 
 def test_labels_tell_arms_apart() -> None:
-    alike = ["x" * 150 + "1", "x" * 150 + "2", "others (4)", "others", "others (5)"]
+    alike = ["x" * 150 + "1", "x" * 150 + "2", "(others) (4)", "(others)", "(others) (5)"]
     found = labels(alike)
     assert len(set(found)) == 5
-    assert "others" not in found
+    assert "(others)" not in found
     assert max(map(len, found)) <= LONGEST_LABEL
 
 

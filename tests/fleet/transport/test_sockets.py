@@ -104,4 +104,4 @@ def test_a_listener_takes_a_break_where_it_cannot_accept(
         listener.close()
 
     asyncio.run(scenario())
-    assert "not accepting connections for 0.01 s: Too many open files" in caplog.text
+    assert 'not accepting connections seconds=0.01 reason="Too many open files"' in caplog.text

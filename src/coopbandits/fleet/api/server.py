@@ -26,6 +26,8 @@ from coopbandits.fleet.api.messages import Answer
 from coopbandits.fleet.api.protocol import Connection
 from coopbandits.fleet.api.site import Callers, Scoped, Site
 from coopbandits.fleet.config import ApiLimits
+from coopbandits.fleet.identity.files import require_writable
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.ratelimit import RateLimitedLog
 from coopbandits.fleet.transport.sockets import Listener
 
@@ -77,6 +79,11 @@ class Server:
         """The address; once started, with the actual port."""
         return show_place(self._bound)
 
+    @property
+    def protected(self) -> bool:
+        """Whether clients must authenticate."""
+        return self.api.needs_token or _is_certain(self.tls)
+
     async def start(self) -> None:
         """Listen; returns once requests are answered.
 
@@ -85,8 +92,7 @@ class Server:
         InputError
             The address cannot be used, or would be open to everybody.
         """
-        protected = self.api.needs_token or _is_certain(self.tls)
-        made = await listen(self._wanted, protected=protected)
+        made = await listen(self._wanted, protected=self.protected)
         self._file = file_at(self._wanted)
         if isinstance(self._wanted, Address):
             self._bound = Address(*made.getsockname()[:2])
@@ -237,7 +243,7 @@ class Connections:
         self.api.meter.cuts[reason] += 1
         if reason != "idle":
             now = asyncio.get_running_loop().time()
-            self._cuts.warning(now, "cut a connection of the API, by its limit: %s", reason)
+            self._cuts.warning(now, LogEvent("cut a connection of the API", reason=reason))
         entering = self._open.pop(made)
         if made.transport is not None:
             made.transport.abort()
@@ -253,7 +259,7 @@ class Connections:
         """Count and log the refusal of what was not a request within the limits."""
         self.api.meter.requests["other", answer.status] += 1
         now = asyncio.get_running_loop().time()
-        self._refusals.warning(now, "refused a request: %s", answer.body.decode())
+        self._refusals.warning(now, LogEvent("refused a request", reason=answer.body.decode()))
 
 
 UNIX_MODE = 0o660
@@ -274,18 +280,32 @@ async def listen(place: Address | Path, *, protected: bool) -> socket.socket:
     InputError
         The place is taken, cannot be used, or would be open to everybody.
     """
-    try:
+    with _in_words(place):
         if isinstance(place, Path):
             return _listen_unix(place)
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
-        family, _, _, _, target = found[0]
-        if not protected and not Address(*target[:2]).is_loopback:
-            raise InputError(
-                f"the API at {place} would be open to everybody; set a token, or listen on "
-                "127.0.0.1 or a Unix socket"
-            )
-        return _listen_tcp(family, target)
+        return await _listen_tcp(place, protected=protected)
+
+
+async def rehearse(place: Address | Path, *, protected: bool, made: Collection[Path] = ()) -> None:
+    """Raise the InputError of `listen`, without making the file of a Unix socket.
+
+    The folders in `made` exist by the time of `listen`.
+    """
+    with _in_words(place):
+        if isinstance(place, Path):
+            if place in made:
+                raise _no_socket(place)
+            _is_stale(place)
+            if place.parent not in made:
+                require_writable(place.parent)
+        else:
+            (await _listen_tcp(place, protected=protected)).close()
+
+
+@contextlib.contextmanager
+def _in_words(place: Address | Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InputError(
             f"cannot listen on {show_place(place)}: {error.strerror}; choose another address"
@@ -309,7 +329,15 @@ def release(place: Address | Path, file: tuple[int, int] | None) -> None:
         place.unlink(missing_ok=True)
 
 
-def _listen_tcp(family: int, target: tuple[Any, ...]) -> socket.socket:
+async def _listen_tcp(place: Address, *, protected: bool) -> socket.socket:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
+    family, _, _, _, target = found[0]
+    if not protected and not Address(*target[:2]).is_loopback:
+        raise InputError(
+            f"the API at {place} would be open to everybody; set a token, or listen on "
+            "127.0.0.1 or a Unix socket"
+        )
     # asyncio sets TCP_NODELAY only on sockets that name their protocol; without it, 40 ms are lost.
     with _closed_on_failure(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -319,7 +347,8 @@ def _listen_tcp(family: int, target: tuple[Any, ...]) -> socket.socket:
 
 
 def _listen_unix(path: Path) -> socket.socket:
-    _remove_stale(path)
+    if _is_stale(path):
+        path.unlink(missing_ok=True)
     with _closed_on_failure(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as made:
         made.bind(str(path))
         path.chmod(UNIX_MODE)  # before `listen`, so before anybody can connect
@@ -336,16 +365,20 @@ def _closed_on_failure(made: socket.socket) -> Iterator[socket.socket]:
         raise
 
 
-def _remove_stale(path: Path) -> None:
-    """Remove the socket of a process that has ended."""
+def _no_socket(path: Path) -> InputError:
+    return InputError(f"{path} exists and is not a socket; choose another path or remove it")
+
+
+def _is_stale(path: Path) -> bool:
+    """Return whether there is the socket of a process that has ended; reject any other file."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise InputError(f"{path} exists and is not a socket; choose another path or remove it")
+            raise _no_socket(path)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
             caller.settimeout(1.0)
             try:
                 caller.connect(str(path))
             except ConnectionRefusedError:
-                path.unlink()
-                return
+                return True
         raise InputError(f"another process listens on {path}; stop it or choose another path")
+    return False

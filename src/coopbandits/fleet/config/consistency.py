@@ -38,6 +38,8 @@ MIN_ROUNDS = 100
 MAX_SOCKET_PATH = 103
 """The longest path of a Unix socket, in bytes, that every system accepts."""
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104  compared, not listened on
+
 MAX_MESSAGE_MB = 32.0
 """An agent holds several messages of every neighbour, and writes its own to its journal."""
 
@@ -325,6 +327,12 @@ def _insecure_links(config: NodeConfig, *, insecure: bool) -> Iterator[str]:
             )
 
 
+def _overlap(one: Address, other: Address) -> bool:
+    """Return whether two hosts are the same, or one is all IPv4 addresses of the machine."""
+    hosts = {one.host, other.host}
+    return len(hosts) == 1 or (EVERYWHERE in hosts and not any(":" in host for host in hosts))
+
+
 def _api(config: NodeConfig) -> Iterator[str]:
     """Yield a sentence if others can reach the API without a token or client certificates."""
     place = config.api
@@ -335,6 +343,11 @@ def _api(config: NodeConfig) -> Iterator[str]:
                 "path"
             )
         return
+    if place.port and place.port == config.listen.port and _overlap(place, config.listen):
+        yield (
+            f"[node] api is {place}, and neighbours reach this node at {config.listen}; the two "
+            "need different ports"
+        )
     if place.is_loopback:
         return
     if config.tls is None:

@@ -48,6 +48,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.config.changes import compare_facts
 from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.config.read import ConfigError, parse_bandits, write_config
 from coopbandits.fleet.config.values import (
@@ -373,16 +374,7 @@ def differences(old: Document | None, new: Document) -> list[str]:
     """
     after = _facts(new)
     before = _facts(_as_mentioned(old, new)) if old else {}
-    lines = []
-    for place in sorted(before.keys() | after.keys()):
-        was, now = before.get(place), after.get(place)
-        if was is None:
-            lines.append(f"+ {place}{' = ' if now else ''}{now}")
-        elif now is None:
-            lines.append(f"- {place}{' = ' if was else ''}{was}")
-        elif was != now:
-            lines.append(f"~ {place}: {was} -> {now}")
-    return lines
+    return [str(change) for change in compare_facts(before, after)]
 
 
 def unmentioned(old: Document, new: Document) -> list[str]:

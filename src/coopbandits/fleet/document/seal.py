@@ -44,6 +44,7 @@ from coopbandits.fleet.identity.operators import (
     public_bytes,
     verifies,
 )
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.storage.disk import DiskError
 
 log = logging.getLogger(__name__)
@@ -300,6 +301,8 @@ class WatchedDocument:
             self.adopt(load_signed(self.path))
         except InputError as error:
             for line in str(error).splitlines():
-                log.warning("rejected the document in %s: %s", self.path, line)
+                log.warning(
+                    LogEvent("rejected the document in a file", file=str(self.path), reason=line)
+                )
         except DiskError:  # logged by the journal; try again at the next refresh
             self._seen = [None, None]

@@ -24,6 +24,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.document.content import Document, Section, read_document
 from coopbandits.fleet.document.seal import MAX_CHAIN, Head, Key, Seal, Signed, Trust
 from coopbandits.fleet.identity.operators import key_text
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.records import Adopted
@@ -148,9 +149,11 @@ class DocumentStore:
         dropped = [key for key in self.roots if key in stored.dropped]
         if dropped:
             log.warning(
-                "the cluster's document no longer trusts %s, which this agent's file names: it "
-                "counts again once a document names it; remove it from the file",
-                ", ".join(map(key_text, dropped)),
+                LogEvent(
+                    "the cluster's document no longer trusts keys that this agent's file names: "
+                    "they count again once a document names them; remove them from the file",
+                    operators=[key_text(key) for key in dropped],
+                )
             )
         keys = tuple(key for key in self.roots if key not in dropped)
         if dropped and not keys:
@@ -222,7 +225,7 @@ class DocumentStore:
                 raise InputError(_distrust(head, seal, frozenset(self.stored.before)))
             if self.stored.rival is None:
                 self._write(msgspec.structs.replace(self.stored, rival=seal))
-                log.error("%s", self.alarm)
+                log.error(LogEvent("two documents have one version", reason=self.alarm))
             raise RivalError(self.alarm)
         else:
             signed, followed = self.stored.signed, self.stored.signed.chain
@@ -292,9 +295,11 @@ class DocumentStore:
         log.info("cluster document version %d is in force", document.version)
         if self.roots and not set(self.roots) & set(keys):
             log.warning(
-                "none of the operators in this agent's file is trusted any more; list %s there, or "
-                "an agent that loses its journal trusts the old keys",
-                ", ".join(map(key_text, keys)),
+                LogEvent(
+                    "none of the operators in this agent's file is trusted any more; list the "
+                    "present ones there, or an agent that loses its journal trusts the old keys",
+                    operators=[key_text(key) for key in keys],
+                )
             )
 
     def _write(self, stored: StoredDocument) -> None:
@@ -318,7 +323,9 @@ class DocumentStore:
             self.subscribers[name].apply(document)
         except DiskError as error:  # the document is in the journal, so this can be retried
             if name not in self._pending:
-                log.warning("document version %d waits for the disk: %s", document.version, error)
+                log.warning(
+                    LogEvent("document waits for the disk", version=document.version, reason=error)
+                )
             self._pending.add(name)
         else:
             self._pending.discard(name)

@@ -7,6 +7,7 @@ replaces keeps its owner, group and mode: the agent must still be able to read i
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from pathlib import Path
@@ -57,6 +58,23 @@ def give(file: int, owner: os.stat_result) -> None:
         with contextlib.suppress(OSError):
             os.fchown(file, user, owner.st_gid)
             return
+
+
+def require_writable(folder: Path) -> None:
+    """Raise the OSError of making a file in a folder, without making one."""
+    if not stat.S_ISDIR(folder.stat().st_mode):
+        raise system_error(errno.ENOTDIR)
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        raise system_error(errno.EROFS)
+    if not os.access(
+        folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
+    ):
+        raise system_error(errno.EACCES)
+
+
+def system_error(number: int) -> OSError:
+    """Return the error that a system call raises."""
+    return OSError(number, os.strerror(number))
 
 
 def link_target(path: Path) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.files import file_version
+from coopbandits.fleet.logs import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -74,9 +75,19 @@ class Revoked:
         try:
             self.names = read_revoked(self.path)
         except InputError as error:
-            log.warning("keeping the previous revoked ids: %s", error)
+            log.warning(LogEvent("keeping the previous revoked ids", reason=error))
             return False
-        return self.names != before
+        if self.names == before:
+            return False
+        log.info(
+            LogEvent(
+                "revoked ids reloaded",
+                file=str(self.path),
+                added=sorted(self.names - before) or None,
+                removed=sorted(before - self.names) or None,
+            )
+        )
+        return True
 
 
 def read_revoked(path: Path) -> frozenset[str]:

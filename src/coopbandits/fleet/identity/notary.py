@@ -38,6 +38,7 @@ from coopbandits.fleet.identity.chains import (
     read_der,
 )
 from coopbandits.fleet.identity.files import file_version
+from coopbandits.fleet.logs import LogEvent
 
 FINGERPRINT = 8
 HALF = 32
@@ -186,7 +187,7 @@ class Notary:
         try:
             self._load()
         except (InputError, OSError, ValueError, TypeError) as error:
-            log.warning("keeping the previous key: %s", error)
+            log.warning(LogEvent("keeping the previous key", reason=error))
 
     def fingerprint_of(self, certificate: bytes) -> bytes:
         """Return the bytes by which proofs refer to a certificate."""

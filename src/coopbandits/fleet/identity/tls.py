@@ -26,6 +26,7 @@ from coopbandits.fleet.identity.chains import (
     read_holder,
 )
 from coopbandits.fleet.identity.files import file_version, read_secret
+from coopbandits.fleet.logs import LogEvent
 
 log = logging.getLogger(__name__)
 
@@ -99,10 +100,10 @@ class Credentials:
             self._seen = versions
             try:
                 self._contexts, self.holder, self.expires = self._load()
-                log.info("certificate reloaded from %s", self.certificate)
+                log.info(LogEvent("certificate reloaded", file=str(self.certificate)))
                 self.report("certificate", f"certificate reloaded from {self.certificate}")
             except InputError as error:
-                log.warning("keeping the previous certificate: %s", error)
+                log.warning(LogEvent("keeping the previous certificate", reason=error))
                 self.report("certificate", f"keeping the previous certificate: {error}")
         return self._contexts
 
@@ -187,14 +188,14 @@ class ExpiryWatch:
             return
         self._next = now + DAY
         day = datetime.fromtimestamp(self.credentials.expires, UTC)
-        when = f"expires in {left:.0f} days" if left > 0 else "has expired"
         log.warning(
-            "the certificate %s %s, on %s: renew it with `%s`, or its authority",
-            self.credentials.certificate,
-            when,
-            f"{day:%Y-%m-%d}",
-            RENEW,
-            extra={"fields": {"reason": "certificate", "seconds_left": left * DAY}},
+            LogEvent(
+                "the certificate expires" if left > 0 else "the certificate has expired",
+                file=str(self.credentials.certificate),
+                date=f"{day:%Y-%m-%d}",
+                days_left=round(left),
+                fix=f"{RENEW}, or renew its authority",
+            )
         )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.overlay.hyparview import Call, Close, HyParView, Send
 from coopbandits.fleet.overlay.messages import Ask, Contact, Goodbye, Message, Refused
 from coopbandits.fleet.transport import ITSELF, Arrival, DialAgent, LookUpSeeds
@@ -163,7 +164,9 @@ class Members:
     def call_failed(self, call: object, reason: str) -> None:
         """Note a call that was not answered as expected."""
         assert isinstance(call, Call)  # noqa: S101  only these are made here
-        log.debug("calling %s at %s: %s", call.name or "a seed", call.address, reason)
+        log.debug(
+            LogEvent("a call failed", peer=call.name or None, address=call.address, reason=reason)
+        )
         if reason == ITSELF:
             self.view.reached_itself(call)
         else:

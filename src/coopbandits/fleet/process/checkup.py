@@ -27,8 +27,7 @@ from pathlib import Path
 from coopbandits.core.errors import InputError
 from coopbandits.finding import BROKEN, NOTE, OK, Finding
 from coopbandits.fleet.address import Address, show_place
-from coopbandits.fleet.api.server import file_at, release
-from coopbandits.fleet.api.server import listen as listen_api
+from coopbandits.fleet.api.server import rehearse as rehearse_api
 from coopbandits.fleet.config import NodeConfig, TlsFiles, parse_config
 from coopbandits.fleet.config.read import credentials_of, load, require_uvloop
 from coopbandits.fleet.identity.certs import NEW_AUTHORITY, RENEW
@@ -260,9 +259,7 @@ def ports(
         mend = "stop the process that uses it, or choose another address in [node] listen"
         yield Finding("listens", f"{config.listen}: {error.strerror}", BROKEN, mend)
     try:
-        made = asyncio.run(listen_api(config.api, protected=True))
-        release(config.api, file_at(config.api))
-        made.close()
+        asyncio.run(rehearse_api(config.api, protected=True))
         yield Finding("API", f"{show_place(config.api)} is free")
     except InputError as error:
         yield _broken("API", str(error))

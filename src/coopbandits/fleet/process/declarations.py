@@ -25,6 +25,7 @@ from coopbandits.fleet.config.bandits import MAX_ARMS, Arm, BanditConfig, from_j
 from coopbandits.fleet.config.consistency import declaration_problems
 from coopbandits.fleet.document.content import Document, declared_by, declared_problems
 from coopbandits.fleet.document.store import DocumentStore, DocumentSubscriber
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.protocol.arms import MOST_UNNAMED
 from coopbandits.fleet.service import UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
@@ -288,5 +289,7 @@ class DocumentBandits(DocumentSubscriber):
             if name not in found:
                 version = document.stopped.get(name, document.version)
                 text = f"cluster document version {version} retired bandit {name}"
-                log.info("%s", text)
+                log.info(
+                    LogEvent("cluster document retired a bandit", bandit=name, version=version)
+                )
                 service.node.events.note("retired", text, name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import math
 import os
@@ -18,9 +17,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import fields
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,13 +26,18 @@ from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import one_line
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.api import ApiServer
+from coopbandits.fleet.api.server import rehearse
 from coopbandits.fleet.config import ApiTokens, NodeConfig
+from coopbandits.fleet.config.changes import CONTENTS, Change, changes_of, contents, facts
 from coopbandits.fleet.identity.files import read_token
 from coopbandits.fleet.identity.tls import api_context
+from coopbandits.fleet.logs import TEXT, JsonLines, LogEvent
 from coopbandits.fleet.process.runtime import Runtime, make_runtime
 from coopbandits.fleet.protocol.frames import NO_ENDPOINT, ApiEndpoint
 from coopbandits.fleet.service import UnavailableError
-from coopbandits.fleet.transport.tcp import MAX_CALLERS
+from coopbandits.fleet.storage.disk import FileDisk, MemoryDisk, Rehearsal, in_use
+from coopbandits.fleet.transport.sockets import Timing
+from coopbandits.fleet.transport.tcp import MAX_CALLERS, listen_for
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -127,6 +129,32 @@ def endpoint_for(config: NodeConfig, place: Address | None) -> ApiEndpoint:
     if isinstance(api, Path) or place is None or (api.is_loopback and not place.is_loopback):
         return NO_ENDPOINT
     return ApiEndpoint(api.port, config.api_tls is not None)
+
+
+async def check_start(config: NodeConfig) -> None:
+    """Raise the InputError of a start; nothing is written, dialled or accepted.
+
+    The agent is assembled as for a start, on a copy of its journal in memory. That another process
+    has locked the journal is reported last, so that a file can be checked beside its agent.
+    """
+    reserve_descriptors(config)
+    files = Rehearsal()
+    folder = FileDisk(config.journal, config.durability, files)
+    try:
+        data = folder.read()
+    finally:
+        folder.close()
+    runtime = make_runtime(config, MemoryDisk(data, config.durability))
+    api = make_api(config, runtime)
+    if files.locked:
+        raise in_use(config.journal)
+    sockets = await listen_for(config.id, config.listen, Timing().connect)
+    try:  # while the first address is held: the two may be the same
+        made = [] if config.journal.exists() else [config.journal, *config.journal.parents]
+        await rehearse(config.api, protected=api.protected, made=made)
+    finally:
+        for sock in sockets:
+            sock.close()
 
 
 async def _first(*waits: Awaitable[Any]) -> None:
@@ -254,19 +282,14 @@ class Drain:
 
 # A changed configuration
 
-LIVE = (
-    "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
-    "bandits", "default_bandit", "api_tokens",
+LIVE = frozenset(
+    f"[node] {key}"
+    for key in (
+        "token_file", "revoked", "log_level", "log_format", "drain_seconds", "ready_neighbors",
+        "default_bandit",
+    )
 )  # fmt: skip
-"""What may change without a restart; of files named elsewhere, their contents."""
-
-TABLES = {
-    "cluster": "[cluster]",
-    "neighbors": "[[neighbors]]",
-    "tls": "the paths in [tls]",
-    "api_tls": "the paths in [api_tls]",
-    "api_limits": "[api_limits]",
-}
+"""What may change without a restart, besides bandits; of files named elsewhere, their contents."""
 
 
 class Reload:
@@ -294,6 +317,7 @@ class Reload:
         manager: ServiceManager,
     ) -> None:
         self.config, self.reread = config, reread
+        self.facts = facts(config) | contents(config)
         self.runtime, self.api, self.drain, self.manager = runtime, api, drain, manager
 
     def __call__(self) -> str:
@@ -301,7 +325,9 @@ class Reload:
         self.manager.notify_reloading()
         try:
             found = self.reread()
-            require_live(self.config, found)
+            after = facts(found) | contents(found)
+            changes = list(changes_of(self.facts, after))
+            require_live(self.config, found, changes)
             token = read_token(found.token_file) if found.token_file else None
             scoped = read_scoped(found.api_tokens)
             tokens = {
@@ -313,13 +339,15 @@ class Reload:
             if found.bandits != self.config.bandits:
                 self.runtime.take(found.bandits)
         except (InputError, UnavailableError) as error:
-            sentence = f"nothing was reloaded: {'; '.join(str(error).splitlines())}"
-            log.error("%s", sentence)
+            reason = "; ".join(str(error).splitlines())
+            sentence = f"nothing was reloaded: {reason}"
+            log.error(LogEvent("nothing was reloaded", reason=reason))
         except Exception as error:  # a bug in reading a file must not end a healthy agent
-            sentence = f"nothing was reloaded: {one_line(error)}; look at the file, and at the log"
-            log.exception("%s", sentence)
+            reason = f"{one_line(error)}; look at the file, and at the log"
+            sentence = f"nothing was reloaded: {reason}"
+            log.exception(LogEvent("nothing was reloaded", reason=reason))
         else:  # from here on nothing can fail
-            self.config = found
+            self.config, self.facts = found, after
             set_up_log(found)
             self.drain.seconds = found.drain_seconds
             service = self.runtime.service
@@ -328,26 +356,27 @@ class Reload:
             self.api.renew(token, tls, scoped)
             service.renew_tokens(tokens)
             sentence = "the configuration was reloaded"
-            log.info("%s", sentence)
+            listed = [str(change) for change in changes] or ["none"]
+            log.info(LogEvent("the configuration was reloaded", changes=listed))
         self.runtime.node.events.note("reload", sentence, apart=0.0)
         self.manager.notify(READY, f"STATUS={sentence}")
         return sentence
 
 
-def require_live(before: NodeConfig, after: NodeConfig) -> None:
-    """Reject a change that requires a restart."""
-    changed = [
-        TABLES.get(field.name, f"[node] {field.name}")
-        for field in fields(NodeConfig)
-        if field.name not in LIVE and getattr(before, field.name) != getattr(after, field.name)
-    ]
-    if before.needs_token != after.needs_token:  # it decides who may call what
-        changed.append("whether [node] token_file or [api] names a token")
-    if changed:
-        raise InputError(
-            f"{' and '.join(changed)} changed, which takes a restart; undo that, or restart the "
-            "agent"
-        )
+def require_live(before: NodeConfig, after: NodeConfig, changes: Iterable[Change]) -> None:
+    """Reject changes that require a restart."""
+    # Whether a token is needed decides who may call what.
+    locks = before.needs_token != after.needs_token
+    if fixed := [str(each) for each in changes if _takes_restart(each, locks)]:
+        raise InputError(f"{'; '.join(fixed)}: this takes a restart; undo it, or restart the agent")
+
+
+def _takes_restart(change: Change, locks: bool) -> bool:
+    if change.place.startswith("[bandits.") or change.place.endswith(CONTENTS):
+        return False
+    if change.place == "[node] token_file" or change.place.startswith("[api] "):
+        return locks
+    return change.place not in LIVE
 
 
 # The service manager
@@ -389,7 +418,9 @@ class ServiceManager:
                 sock.setblocking(False)
                 sock.sendto("\n".join(lines).encode(), self._place)
         except OSError as error:
-            log.warning("cannot notify the service manager of %s: %s", lines[0], error)
+            log.warning(
+                LogEvent("cannot notify the service manager", notification=lines[0], reason=error)
+            )
 
     def notify_reloading(self) -> None:
         """Announce a reload; systemd compares the time with its own clock."""
@@ -403,32 +434,6 @@ class ServiceManager:
 
 
 # The log
-
-TEXT = "%(asctime)s %(levelname)s %(message)s"
-
-
-class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON with the agent's id, for log collectors.
-
-    `fields` of a record's `extra` become fields of the object.
-    """
-
-    def __init__(self, agent: str) -> None:
-        super().__init__()
-        self.agent = agent
-
-    def format(self, record: logging.LogRecord) -> str:
-        found = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "agent": self.agent,
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            found["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(found, ensure_ascii=False)
 
 
 def set_up_log(config: NodeConfig) -> None:

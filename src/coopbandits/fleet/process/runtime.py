@@ -19,6 +19,7 @@ from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.read import credentials_of
 from coopbandits.fleet.document.seal import WatchedDocument
 from coopbandits.fleet.identity.tls import ExpiryWatch
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.process.assemble import make_members, make_shell, open_bandits
 from coopbandits.fleet.process.declarations import Declarations, DocumentBandits, take_file
 from coopbandits.fleet.process.shell import BackgroundRewriter, DiskThread, GroupCommit
@@ -66,14 +67,17 @@ class SteadyClock:
             self._offset = offset
 
 
-def make_runtime(config: NodeConfig) -> Runtime:
-    """Return an agent with its journal on disk and its neighbours on the network."""
+def make_runtime(config: NodeConfig, disk: Disk | None = None) -> Runtime:
+    """Return an agent with its neighbours on the network, and its journal in its folder.
+
+    `disk` is another place for the journal, for an agent that is not going to run.
+    """
     credentials = credentials_of(config)
     if config.auto:
         transport: TcpTransport = OpenTransport(config.id, config.listen, credentials)
     else:
         transport = TcpTransport(config.id, config.listen, config.neighbors, credentials)
-    disk = FileDisk(config.journal, config.durability)
+    disk = disk or FileDisk(config.journal, config.durability)
     try:
         runtime = Runtime(config, disk, transport)
         if config.auto:
@@ -121,15 +125,6 @@ class Runtime:
         self.disk, self.transport = disk, transport
         bandits = open_bandits(config, disk, self.clock, words, stepwise=True)
         self.journal = bandits.journal
-        if self.journal.torn:
-            log.warning(
-                "cut off %d bytes of a torn record, and kept them beside the journal",
-                self.journal.torn,
-            )
-        if self.journal.trouble:
-            log.error(
-                "%s; until then /choose is read-only and returns no ticket", self.journal.trouble
-            )
         self.shell = make_shell(config, bandits, transport, self.clock)
         self.node = self.shell.node
         self.service = ServedAgent(config, self.node, words, self.clock, self.shell.wait)
@@ -158,6 +153,18 @@ class Runtime:
     async def start(self) -> None:
         """Start the transport and the timers."""
         self._loop = asyncio.get_running_loop()
+        if self.journal.torn:
+            log.warning(
+                "cut off %d bytes of a torn record, and kept them beside the journal",
+                self.journal.torn,
+            )
+        if self.journal.trouble:
+            log.error(
+                LogEvent(
+                    "/choose is read-only and returns no ticket until the journal can be written",
+                    reason=self.journal.trouble,
+                )
+            )
         self._thread = DiskThread()
         if self.disk.durability == "power":
             self._writer = GroupCommit(self.shell, self._thread, self.fail)

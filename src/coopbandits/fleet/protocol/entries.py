@@ -56,6 +56,7 @@ from coopbandits.fleet.identity.notary import (
     pack,
     unpack,
 )
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields, Greeting
 from coopbandits.fleet.protocol.peers import SessionPeer
 from coopbandits.fleet.ratelimit import RateLimitedLog
@@ -364,7 +365,9 @@ class ProofBook:
         if name is None:
             raise ForgedError(f"an entry of agent {number:.0f}, signed by another")
         if self.notary.is_bound(holder, name):
-            self._second_names.warning(now, "not believing %s: its key is another agent's", name)
+            self._second_names.warning(
+                now, LogEvent("entry not believed", peer=name, reason="its key is another agent's")
+            )
             return False
         if number not in self.known and len(self._numbers.get(author, ())) >= MAX_NUMBERS:
             return False
@@ -683,11 +686,14 @@ class EntryExchange:
             step += 1
         number = entry_number(self.author, old + step)
         log.warning(
-            "the journal is older than what neighbours hold (%s holds %g pulls): continuing under "
-            "the new entry number %d",
-            peer.name,
-            other.version,
-            number,
+            LogEvent(
+                "the journal is older than what neighbours hold: continuing under the new entry "
+                "number",
+                peer=peer.name,
+                bandit=self.replica.declared.name,
+                pulls=other.version,
+                number=number,
+            )
         )
         (version,) = machine.versions(self._last_signed[None])
         left = self._last_signed

@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.protocol.frames import printable
 from coopbandits.fleet.ratelimit import RateLimitedLog
 from coopbandits.page.state import Note
@@ -69,13 +70,17 @@ class EventLog:
         """Log and note that something of a peer was rejected; a bug with its traceback."""
         if self._is_due(self._logged, (who, reason), QUIET_SECONDS):
             level = logging.WARNING if error is None else logging.ERROR
-            log.log(level, "refused %s: %s", who, sentence, exc_info=error)
+            log.log(
+                level, LogEvent("refused", peer=who, kind=reason, reason=sentence), exc_info=error
+            )
             self.note("refused", f"refused {who}: {sentence}", who)
 
     def refused_stranger(self, who: str, reason: str) -> None:
         """Log and note a stranger, whose name says nothing: there can be any number of them."""
         self.note("refused", f"refused {who}: {reason}", apart=QUIET_SECONDS)
-        self._strangers_log.warning(self.clock(), "refused %s: %s", who, reason)
+        self._strangers_log.warning(
+            self.clock(), LogEvent("refused", peer=who, kind="stranger", reason=reason)
+        )
 
     def _is_due(
         self, last: dict[tuple[str, str], float], key: tuple[str, str], apart: float

@@ -26,6 +26,7 @@ from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.document.store import DocumentStore, DocumentSubscriber
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.overlay.messages import Message, Refused
 from coopbandits.fleet.protocol.eventlog import EventLog
@@ -342,7 +343,7 @@ class Node:
         here.down(reason)
         self.sessions.down(here)
         self.spread.link_down(peer)
-        self._links_log.info(now, "link to %s is down: %s", peer, reason)
+        self._links_log.info(now, LogEvent("link down", peer=peer, reason=reason))
         if self.members is not None:
             self._gone.add(self.peers.pop(peer).number)
             self.members.link_down(peer)
@@ -490,7 +491,7 @@ class Node:
             self.send(peer, encode_bye(self._stamp(), str(error)))
             self._close(peer, str(error))
         else:
-            self._links_log.info(now, "link to %s is up", peer.name)
+            self._links_log.info(now, LogEvent("link up", peer=peer.name))
             self.events.note("link-up", f"link to {peer.name} is up", peer.name)
 
     def _check_hello(self, peer: Peer, frame: HelloFrame) -> None:
@@ -646,7 +647,7 @@ class Node:
     def note_trouble(self, trouble: str) -> None:
         """Note why the journal cannot be written, or that it can be again, once each."""
         if trouble and trouble != self._trouble:
-            log.error("%s", trouble)
+            log.error(LogEvent("the journal cannot be written", reason=trouble))
             self.events.note("trouble", trouble)
         elif self._trouble and not trouble:
             log.info("the journal is writable again")

@@ -30,6 +30,7 @@ from coopbandits.fleet.service.bandit import DRAINING, ServedBandit
 from coopbandits.fleet.service.metrics import agent_metrics
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
+from coopbandits.version import __version__
 
 MOST_LISTED = 10
 """Bandits that an error lists."""
@@ -159,6 +160,7 @@ class ServedAgent:
         return {
             "id": self.config.id,
             "cluster": self.config.cluster.name,
+            "version": __version__,
             "round": node.bandits.rounds,
             "incarnation": node.settings.incarnation,
             "links": {

@@ -29,6 +29,7 @@ from coopbandits.fleet.config.features import ONES
 from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.store import DocumentSubscriber
 from coopbandits.fleet.identity.files import read_token
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.service import (
     CONFIDENCE,
@@ -53,6 +54,7 @@ from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.page.state import AgentState, ArmState, NeighborState
+from coopbandits.version import __version__
 
 if TYPE_CHECKING:
     from coopbandits.fleet.service.agent import ServedAgent
@@ -149,13 +151,15 @@ class TicketAlarm:
         if reached > self._raised:
             self._raised = reached
             log.warning(
-                "open tickets have reached %.0f %% of max_open_tickets: bandit %s, open %d, limit "
-                "%d; submit rewards or raise it: at the limit each choice abandons the oldest",
-                100 * ALARMS[reached - 1], bandit, opened, limit,
-                extra={
-                    "fields": {"bandit": bandit, "open_tickets": opened, "max_open_tickets": limit}
-                },
-            )  # fmt: skip
+                LogEvent(
+                    "open tickets approach max_open_tickets, where each choice abandons the "
+                    "oldest; submit rewards or raise it",
+                    bandit=bandit,
+                    percent=round(100 * ALARMS[reached - 1]),
+                    open_tickets=opened,
+                    max_open_tickets=limit,
+                )
+            )
 
 
 class DocumentRate(DocumentSubscriber):
@@ -551,6 +555,7 @@ class ServedBandit:
             bandits=agent.names_from(self),
             document=documents.version if documents.enabled else None,
             by_context=by_context,
+            version=__version__,
         )
 
 
@@ -568,7 +573,11 @@ def _token_of(bandit: BanditConfig) -> str | None:
     try:
         return None if bandit.token_file is None else read_token(bandit.token_file)
     except InputError as error:
-        log.error("bandit %s is closed to all but the agent's token: %s", bandit.name, error)
+        log.error(
+            LogEvent(
+                "a bandit is closed to all but the agent's token", bandit=bandit.name, reason=error
+            )
+        )
         return token_hex()
 
 

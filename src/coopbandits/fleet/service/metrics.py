@@ -1,26 +1,31 @@
 """Every metric of an agent: one catalogue for code, docs and alerts, and how each is measured.
 
-Labels are bounded: metrics per arm and per bandit have `MOST_LABELS` of them, and the rest is added
-up as `others`.
+Every metric of a bandit has the label `bandit`, also where there is one only, so another bandit
+renames nothing. Labels are bounded: `MOST_LABELS` bandits, and as many arms of each; the rest is
+added up as `OTHERS`.
 """
 
 from __future__ import annotations
 
 import math
+import platform
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from coopbandits.core.aggregate.aggregation import OWN
 from coopbandits.core.aggregate.pooling import Scatter
 from coopbandits.fleet.service import Metric
+from coopbandits.version import __version__
 
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.node import Node
     from coopbandits.fleet.service.bandit import ServedBandit
 
 MOST_LABELS = 50
-OTHERS = "others"
+OTHERS = "(others)"
 LONGEST_LABEL = 100
+
+PYTHON = platform.python_version()
 
 
 class Entry(NamedTuple):
@@ -32,10 +37,13 @@ class Entry(NamedTuple):
 
 
 NEIGHBOR = ("neighbor",)
-ARM = ("arm",)
+ARM = ("bandit", "arm")
 BANDIT = ("bandit",)
 
 CATALOGUE = {
+    "build_info": Entry(
+        "gauge", "1, with the version of coopbandits and of Python", ("version", "python")
+    ),
     "round": Entry("gauge", "Round of gossip that the agent is in"),
     "link_up": Entry("gauge", "Whether the link to a neighbor is up (1) or down (0)", NEIGHBOR),
     "wait_seconds": Entry("gauge", "Time since a neighbor was last heard", NEIGHBOR),
@@ -79,16 +87,18 @@ CATALOGUE = {
         "gauge", "Seconds until neighbors reject the certificate, since it or an issuer has expired"
     ),
     "site_ratio": Entry(
-        "gauge", "Scatter of sites about the network's means, over what chance makes of it"
+        "gauge", "Scatter of sites about the network's means, over what chance makes of it", BANDIT
     ),
-    "site_spread": Entry("gauge", "How far the means of sites are apart, in units of reward"),
+    "site_spread": Entry(
+        "gauge", "How far the means of sites are apart, in units of reward", BANDIT
+    ),
     "bandits": Entry("gauge", "Bandits that choose"),
     "bandit_choices_total": Entry("counter", "Choices of a bandit handed out", BANDIT),
     "bandit_rewards_total": Entry("counter", "Rewards of a bandit taken in", BANDIT),
     "bandit_open_tickets": Entry("gauge", "Tickets of a bandit that wait for a reward", BANDIT),
     "arm_choices_total": Entry("counter", "Choices of an arm handed out by this agent", ARM),
     "arm_rewards_total": Entry("counter", "Rewards of an arm taken in by this agent", ARM),
-    "arm_reward_sum": Entry("gauge", "Sum of these rewards", ARM),
+    "arm_own_reward": Entry("gauge", "Sum of these rewards", ARM),
     "arm_mean": Entry(
         "gauge", "Mean reward of an arm over the whole network, as this agent sees it", ARM
     ),
@@ -123,8 +133,10 @@ def agent_metrics(
     expired = sum(service.replica.expired_tickets for service in services)
     names = [service.declared.name for service in services]
     journal, documents = node.bandits.journal, node.settings.documents
-    sites = scatter(services[0]) if len(services) == 1 else None
+    found = {service.declared.name: scatter(service) for service in services[:MOST_LABELS]}
+    sites = [({"bandit": name}, each) for name, each in found.items() if each is not None]
     return [
+        measured("build_info", ({"version": __version__, "python": PYTHON}, 1)),
         measured("round", ({}, node.bandits.rounds)),
         measured("link_up", *((label, float(peer.met)) for label, peer in peers)),
         measured("wait_seconds", *((label, now - peer.last_heard) for label, peer in peers)),
@@ -172,8 +184,8 @@ def agent_metrics(
             "certificate_expiry_seconds",
             *([] if certificate_left is None else [({}, certificate_left)]),
         ),
-        measured("site_ratio", *([] if sites is None else [({}, sites.ratio)])),
-        measured("site_spread", *([] if sites is None else [({}, sites.spread)])),
+        measured("site_ratio", *((label, each.ratio) for label, each in sites)),
+        measured("site_spread", *((label, each.spread) for label, each in sites)),
         measured("bandits", ({}, sum(bool(service.declared.arms) for service in services))),
         measured("bandit_choices_total", *_per_bandit(names, choices)),
         measured("bandit_rewards_total", *_per_bandit(names, rewards)),
@@ -209,33 +221,42 @@ def _per_bandit(names: Sequence[str], values: Sequence[int]) -> list[tuple[dict[
     samples = [({"bandit": name}, value) for name, value in pairs[:MOST_LABELS]]
     if len(pairs) > MOST_LABELS:
         rest = sum(value for _, value in pairs[MOST_LABELS:])
-        samples.append(({"bandit": f"({OTHERS})"}, rest))
+        samples.append(({"bandit": OTHERS}, rest))
     return samples
 
 
+OF_ARMS = ("arm_choices_total", "arm_rewards_total", "arm_own_reward")
+
+
 def _arm_metrics(services: Sequence[ServedBandit]) -> list[Metric]:
-    """Of several bandits, an arm's label begins with that of its bandit."""
-    found: list[tuple[str, float | None]] = []
-    counts: list[tuple[float, ...]] = []
-    for service in services:
+    """Return the metrics per arm; arms of further bandits are all `OTHERS`."""
+    samples: dict[str, list[tuple[dict[str, str], float]]] = {name: [] for name in OF_ARMS}
+    means: list[tuple[dict[str, str], float]] = []
+    rest = [0.0] * len(OF_ARMS)  # of further bandits
+    for at, service in enumerate(services):
         replica, places = service.replica, service.selection.places
-        known = service.arms() if len(found) < MOST_LABELS else []
-        prefix = f"{service.declared.name}/" if len(services) > 1 else ""
-        found += [(prefix + arm.arm, arm.mean) for arm in known]
         own = replica.own_choices[places], replica.own_counts[places], replica.own_sums[places]
-        counts += zip(*(each.tolist() for each in own), strict=True)
-    names = labels([name for name, _ in found])
-    metrics = []
-    for at, metric in enumerate(("arm_choices_total", "arm_rewards_total", "arm_reward_sum")):
-        shown = [float(each[at]) for each in counts[: len(names)]]
-        if len(counts) > len(names):
-            shown.append(float(sum(each[at] for each in counts[len(names) :])))
-        listed = [*names, OTHERS][: len(shown)]
-        samples = zip(listed, shown, strict=True)
-        metrics.append(measured(metric, *(({"arm": arm}, value) for arm, value in samples)))
-    means = zip(names, (mean for _, mean in found), strict=False)
-    known_means = [({"arm": name}, mean) for name, mean in means if mean is not None]
-    return [*metrics, measured("arm_mean", *known_means)]
+        if at >= MOST_LABELS:
+            rest = [total + float(each.sum()) for total, each in zip(rest, own, strict=True)]
+            continue
+        arms, bandit = service.arms(), service.declared.name
+        names = labels([arm.arm for arm in arms])
+        for name, values in zip(OF_ARMS, own, strict=True):
+            shown = [*names, OTHERS] if len(values) > len(names) else names
+            bounded = [*map(float, values[: len(names)]), float(values[len(names) :].sum())]
+            samples[name] += [
+                ({"bandit": bandit, "arm": arm}, value)
+                for arm, value in zip(shown, bounded, strict=False)
+            ]
+        means += [
+            ({"bandit": bandit, "arm": name}, arm.mean)
+            for name, arm in zip(names, arms, strict=False)
+            if arm.mean is not None
+        ]
+    if len(services) > MOST_LABELS:
+        for name, value in zip(OF_ARMS, rest, strict=True):
+            samples[name].append(({"bandit": OTHERS, "arm": OTHERS}, value))
+    return [*(measured(name, *samples[name]) for name in OF_ARMS), measured("arm_mean", *means)]
 
 
 def labels(names: list[str]) -> list[str]:
@@ -243,8 +264,8 @@ def labels(names: list[str]) -> list[str]:
 
     Examples
     --------
-    >>> labels(["blue", "others"])
-    ['blue', 'others (2)']
+    >>> labels(["blue", "(others)"])
+    ['blue', '(others) (2)']
     """
     found: list[str] = []
     for at, name in enumerate(names[:MOST_LABELS], 1):

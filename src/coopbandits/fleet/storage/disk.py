@@ -15,6 +15,7 @@ inode and size with what it has written, and never overwrites a file that is not
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.files import give
+from coopbandits.fleet.identity.files import give, require_writable, system_error
 
 
 class Place(NamedTuple):
@@ -144,6 +145,43 @@ class OperatingSystem:
         os.close(file)
 
 
+class Rehearsal(OperatingSystem):
+    """System calls for opening a journal without changing anything.
+
+    Folders and files are not made. What making them would raise is raised all the same.
+
+    Attributes
+    ----------
+    locked : bool
+        Whether another process has locked the folder. It can be read nevertheless.
+    """
+
+    locked = False
+
+    def make_folder(self, path: Path) -> None:
+        try:
+            path.lstat()
+        except FileNotFoundError:
+            require_writable(next(each for each in path.parents if os.path.lexists(each)))
+        else:
+            if not path.is_dir():
+                raise system_error(errno.EEXIST)
+
+    def lock(self, path: Path) -> int:
+        try:
+            file = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            if path.parent.exists():
+                require_writable(path.parent)
+            return os.open(os.devnull, os.O_RDONLY)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_UN)  # at once: an agent may be about to start
+        except BlockingIOError:
+            self.locked = True
+        return file
+
+
 def _new_like(path: Path, flags: int, like: Path) -> int:
     file = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -172,6 +210,14 @@ class DoubtError(DiskError):
 
 class InUseError(InputError):
     """Another process, a running agent, has locked the journal's folder."""
+
+
+def in_use(folder: Path) -> InUseError:
+    """Return the error of opening a folder that another process has locked."""
+    return InUseError(
+        f"journal folder {folder} is in use by another process; stop that process, or give every "
+        "agent its own folder"
+    )
 
 
 class Disk(Protocol):
@@ -256,10 +302,7 @@ class FileDisk:
                 self.files.close(self._lock)
                 raise
         except BlockingIOError as error:
-            raise InUseError(
-                f"journal folder {folder} is in use by another process; stop that process, or give "
-                "every agent its own folder"
-            ) from error
+            raise in_use(folder) from error
         except OSError as error:
             raise InputError(
                 f"cannot use journal folder {folder}: {error.strerror}; name a writable folder"
@@ -442,15 +485,16 @@ class FileDisk:
 
 
 class MemoryDisk:
-    """A disk in memory, for tests and for checking a backup."""
+    """A disk in memory, for tests and for checking a journal; `data` is None without a file."""
 
-    def __init__(self, data: bytes = b"", durability: str = "process") -> None:
-        self.data, self.durability, self.seconds = bytearray(data), durability, 0.0
+    def __init__(self, data: bytes | None = None, durability: str = "process") -> None:
+        self.data, self.durability, self.seconds = bytearray(data or b""), durability, 0.0
+        self._had_file = data is not None
         self.kept: dict[str, bytes] = {}
         self.prepared = b""
 
     def read(self) -> bytes | None:
-        return bytes(self.data) or None
+        return bytes(self.data) if self.data or self._had_file else None
 
     def append(self, data: bytes) -> None:
         self.data += data

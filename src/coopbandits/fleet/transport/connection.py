@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.chains import NO_HOLDER, read_holder
 from coopbandits.fleet.identity.tls import ALPN, Credentials, reason_of
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.transport.sockets import Timing, tune
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ async def establish(
     except OSError as error:
         connection.refuse(f"no handshake ({reason_of(error)})")
     except Exception:  # a bug must not cost more than this connection
-        log.exception("a handshake with %s failed", connection.who)
+        log.exception(LogEvent("a handshake failed", peer=connection.who))
         connection.refuse("the handshake failed")
     finally:
         if not connection.up:

@@ -14,6 +14,7 @@ from typing import Any
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address
 from coopbandits.fleet.identity.tls import reason_of
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.ratelimit import RateLimitedLog
 
 BACKLOG = 128
@@ -129,13 +130,6 @@ class Listener:
         self._breaks: dict[socket.socket, asyncio.TimerHandle] = {}
         self._failures = RateLimitedLog(log, "failures to accept a connection", few=1)
 
-    async def open(self, address: Address, timeout: float) -> Address:
-        """Start to listen, and return the address with its actual port."""
-        async with asyncio.timeout(timeout):
-            found = await resolve(address)
-        self.attend(listen(found))
-        return Address(*self.sockets[0].getsockname()[:2])
-
     def attend(self, sockets: list[socket.socket]) -> None:
         """Accept connections at sockets that listen already."""
         self.sockets = sockets
@@ -167,12 +161,14 @@ class Listener:
             self.take(sock, address)
         except Exception:  # one connection must not end all others
             sock.close()
-            log.exception("cannot accept the connection from %s", address)
+            log.exception(LogEvent("cannot accept a connection", address=str(address)))
 
     def _pause(self, listener: socket.socket, error: OSError) -> None:
         loop = asyncio.get_running_loop()
-        text = "not accepting connections for %s s: %s"
-        self._failures.warning(loop.time(), text, RETRY_SECONDS, reason_of(error))
+        reason = reason_of(error)
+        self._failures.warning(
+            loop.time(), LogEvent("not accepting connections", seconds=RETRY_SECONDS, reason=reason)
+        )
         loop.remove_reader(listener)
         self._breaks[listener] = loop.call_later(RETRY_SECONDS, self._watch, listener)
 

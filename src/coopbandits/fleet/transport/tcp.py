@@ -23,6 +23,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.address import Address, parse_address
 from coopbandits.fleet.identity.chains import Holder
 from coopbandits.fleet.identity.tls import Credentials, reason_of
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.transport import ITSELF, Arrival, LinkEvents, Transport
 from coopbandits.fleet.transport.connection import Connection, PolledReader, establish
 from coopbandits.fleet.transport.sockets import (
@@ -30,6 +31,7 @@ from coopbandits.fleet.transport.sockets import (
     Timing,
     chance,
     connect,
+    listen,
     require_loopback,
     resolve,
 )
@@ -59,6 +61,19 @@ class Nobody:
     def link_down(self, peer: str, reason: str) -> None: ...
 
     def refused(self, who: str, reason: str) -> None: ...
+
+
+async def listen_for(node: str, address: Address, timeout: float) -> list[socket.socket]:
+    """Return sockets that listen at an agent's address; raise InputError if that fails."""
+    try:
+        async with asyncio.timeout(timeout):
+            found = await resolve(address)
+        return listen(found)
+    except OSError as error:
+        raise InputError(
+            f"agent {node!r} cannot listen on {address} ({reason_of(error)}); choose another "
+            "address, or stop the program that uses it"
+        ) from None
 
 
 class TcpTransport(Transport):
@@ -135,13 +150,9 @@ class TcpTransport(Transport):
             The address cannot be listened on.
         """
         self.events = events
-        try:
-            self.address = await self._listener.open(self.address, self.timing.connect)
-        except OSError as error:
-            raise InputError(
-                f"agent {self.node!r} cannot listen on {self.address} "
-                f"({reason_of(error)}); choose another address, or stop the program that uses it"
-            ) from None
+        sockets = await listen_for(self.node, self.address, self.timing.connect)
+        self.address = Address(*sockets[0].getsockname()[:2])
+        self._listener.attend(sockets)
         for peer in self.neighbors:
             if peer < self.node:
                 self._spawn(self._dial(peer))
@@ -252,7 +263,7 @@ class TcpTransport(Transport):
             try:
                 connection = await self._connect(peer, self.neighbors[peer])
             except Exception:  # the neighbour must be dialled again whatever happened
-                log.exception("agent %s failed to call %s, and tries again", self.node, peer)
+                log.exception(LogEvent("a call failed, and is repeated", peer=peer))
             if connection is not None:
                 since = loop.time()
                 await connection.ended.wait()
@@ -268,7 +279,10 @@ class TcpTransport(Transport):
             async with asyncio.timeout(self.timing.connect):
                 sock = await connect(address)
         except OSError as error:
-            log.debug("agent %s cannot reach %s: %s", self.node, peer or address, reason_of(error))
+            reason = reason_of(error)
+            log.debug(
+                LogEvent("cannot reach", peer=peer or None, address=str(address), reason=reason)
+            )
             return None
         connection = Connection(self, str(address), peer, cause)
         await establish(connection, sock, self.credentials, self.timing)
@@ -309,7 +323,7 @@ class OpenTransport(TcpTransport):
         try:
             connection = await self._connect(peer, address, cause)
         except Exception:  # the node waits for an answer
-            log.exception("agent %s failed to call %s", self.node, peer or address)
+            log.exception(LogEvent("a call failed", peer=peer or None, address=str(address)))
             connection = None
         finally:
             self._calls -= Counter([peer])
@@ -357,7 +371,11 @@ class OpenTransport(TcpTransport):
                 async with asyncio.timeout(self.timing.handshake):
                     answers = await _addresses(place)
             except OSError as error:  # a timeout, too
-                log.info("the name of %s cannot be looked up: %s", place, reason_of(error))
+                log.info(
+                    LogEvent(
+                        "a name cannot be looked up", address=str(place), reason=reason_of(error)
+                    )
+                )
                 continue
             addresses |= dict.fromkeys(answers[:MOST_FOUND])
         found(list(addresses))

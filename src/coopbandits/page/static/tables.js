@@ -2,7 +2,7 @@
 
 import { newest } from "./model.js";
 import { chip, colour, letter, OTHERS, paint } from "./palette.js";
-import { clock, digits, isNumber, make, named, percent, put, version, whole } from "./text.js";
+import { clock, digits, isNumber, make, named, percent, put, software, version, whole } from "./text.js";
 
 const PAGE = 25;
 const OPTIONS = 40;
@@ -67,6 +67,7 @@ const LIVE = [
   { head: "Pulls/s", value: (m, p, i) => m.agents[i].pulls_per_second, show: digits },
   { head: "Open tickets", value: (m, p, i) => m.agents[i].tickets, show: whole },
   { head: "Document", value: (m, p, i) => m.agents[i].document, show: version },
+  { head: "Version", value: (m, p, i) => software(m.agents[i].version) },
 ];
 const STORED = [
   LIVE[0],

@@ -43,6 +43,8 @@ export function sureness(value) {
 
 export const whole = (value) => (isNumber(value) ? Math.round(value).toLocaleString("en").replaceAll(",", " ") : "–");
 
+// Of an agent's software; older agents do not report theirs.
+export const software = (value) => value || "unknown";
 // Of the cluster's document; 0 is none yet, and nothing where an agent takes none.
 export const version = (value) => (value === 0 ? "none" : whole(value));
 

@@ -5,7 +5,7 @@ import { Graph } from "./graph.js";
 import { place } from "./layout.js";
 import { chip, colour, OTHERS, theme } from "./palette.js";
 import { AgentTable, EventList, OptionTable, order, preferred } from "./tables.js";
-import { digits, isNumber, make, named, percent, put, sureness, version, whole } from "./text.js";
+import { digits, isNumber, make, named, percent, put, software, sureness, version, whole } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
 const SPOKEN = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999];
@@ -140,6 +140,8 @@ export class View {
     const more = [];
     if (bandits.length > 1) more.push(["bandits", whole(bandits.length)]);
     if (isNumber(now.document)) more.push([now.behind ? `document, ${whole(now.behind)} agents behind` : "document version", version(now.document)]);
+    const { versions = [] } = now;
+    if (versions.length) more.push([versions.length > 1 ? "mixed versions" : "version", versions.map(software).join(", ")]);
     const tiles = model.live
       ? [["agents up", `${whole(now.up)} of ${model.count}`], ["disagree", percent(now.disagree)], ["pulls a second", digits(now.pulls_per_second)], ["rounds a second", digits(now.rounds_per_second)], ["open tickets", whole(now.tickets)], ...more]
       : [["round", whole(model.scene.rounds[model.frame])], ["disagree", percent(now.disagree)], ["regret", digits(now.regret, 4)], ["agents", whole(model.count)]];
