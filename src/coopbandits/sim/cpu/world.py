@@ -173,7 +173,8 @@ def write_record(tally: Tally, record: Record) -> None:
     record.arms[:] = tally.arms
 
 
-# In what follows, `world` and `tally` are those of one run.
+# In what follows, `world` and `tally` are those of one run. Small functions are inlined:
+# a call passes every array as seven numbers or more, which takes longer than what they do.
 
 
 @inner(forceinline=True)
