@@ -134,7 +134,7 @@ def test_an_expiring_certificate_is_logged_once_a_day(
     ExpiryWatch(proof).look(now + 20 * day)  # another start
     ExpiryWatch(proof).look(now + 40 * day)
     assert "days_left=11" in caplog.messages[-2]
-    assert "has expired" in caplog.messages[-1]
+    assert "days_left=-9" in caplog.messages[-1]
     renew(folder, everything=True, days=90)
     caplog.clear()
     watch.look(now + 4 * day)

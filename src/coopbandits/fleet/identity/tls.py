@@ -190,7 +190,7 @@ class ExpiryWatch:
         day = datetime.fromtimestamp(self.credentials.expires, UTC)
         log.warning(
             LogEvent(
-                "the certificate expires" if left > 0 else "the certificate has expired",
+                "the certificate expires",
                 file=str(self.credentials.certificate),
                 date=f"{day:%Y-%m-%d}",
                 days_left=round(left),
