@@ -42,6 +42,9 @@ TABLES: dict[str, dict[str, Any]] = {
         "header_timeout": 1.0, "body_timeout": 1.0, "idle_timeout": 1.0, "hosts": HOSTS,
         "origins": ("https://a.example.net",),
     },
+    "api_tokens": {
+        "choose_token_file": PATH, "metrics_token_file": PATH, "admin_token_file": PATH,
+    },
     "document": {"operators": KEYS, "file": PATH},
 }  # fmt: skip
 
