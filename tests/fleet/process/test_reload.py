@@ -341,7 +341,7 @@ def test_tokens_of_scopes_are_read_again(tmp_path: Path) -> None:
                 first.choose()
             del agent.tables["api"]
             agent.write()
-            reload(agent, "this takes a restart")
+            reload(agent, "-> none: this takes a restart")
             assert second.choose().arm in ("red", "blue")
             give(choose=SECOND, admin=TOKEN)
             done = CliRunner().invoke(app, ["fleet", "drain", str(agent.path)])
