@@ -91,7 +91,7 @@ class PullMixing(Averages, CountingAggregation):
     takes_time: ClassVar[bool] = True
     converts: ClassVar[bool] = True
     machine: ClassVar[type[FieldMachine]] = PullMixingMachine
-    derived: ClassVar[tuple[str, ...]] = ("weights", "degree", "agreed", "born", "most_agents")
+    derived: ClassVar[tuple[str, ...]] = ("weights", "degree", "born", "most_agents")
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
         return {
@@ -100,7 +100,6 @@ class PullMixing(Averages, CountingAggregation):
             "weights": sizes.links,  # W_ij in this round
             "told": sizes.links,  # the Σ m that each neighbour told last
             "degree": float,
-            "agreed": int,  # whether all neighbours told the same sum as the own one
             **COUNTING,
         }
 
@@ -109,20 +108,18 @@ class PullMixing(Averages, CountingAggregation):
 
     @staticmethod
     def prepare(s: Any) -> None:
-        degree, agreed = 0.0, 1
+        degree = 0.0
         for link in range(s.ages.size):
             if s.ages[link] < RECENT:
                 degree += 1.0
-            if s.told[link] != s.me.total:
-                agreed = 0
-        s.me.degree, s.me.agreed = degree, agreed
+        s.me.degree = degree
 
     @staticmethod
     def message(s: Any, out: Vector) -> int:
         size = s.mixed.size
         rows.copy(out[:size], s.mixed)
         out[size], out[size + 1] = s.me.degree, s.me.total
-        return size + 2 if s.me.agreed == 1 else write_drawn(s, out, size + 2)
+        return write_drawn(s, out, size + 2)
 
     @staticmethod
     def cut(s: Any, link: int, length: int) -> int:
