@@ -6,6 +6,7 @@ loops, which numba makes faster than expressions of whole arrays. Both give the 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -145,3 +146,8 @@ def raise_to(row: Row, base: float) -> None:
 def largest(row: Row) -> Any:
     """Return the largest number."""
     return row.max()
+
+
+def floor(number: float) -> float:
+    """Return the largest whole number that is not above: compiled, without an integer between."""
+    return float(math.floor(number))

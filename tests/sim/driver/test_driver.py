@@ -113,6 +113,7 @@ class Brief(PushSum):
         for link in range(lengths.size):
             if lengths[link] == s.mass.size + 2:
                 s.told[link] += inbox[link, s.mass.size + 1]
+            rows.fill(inbox[link], 0.0)  # its inbox is its own
 
 
 AGGREGATIONS = (

@@ -175,7 +175,7 @@ def write_numbers(s: Any, link: int, out: Any, at: int) -> None:
 
 
 def fraction(number: float) -> float:
-    return number - math.floor(number)
+    return number - rows.floor(number)
 
 
 def exchange(s: Any, inbox: Any, lengths: Any) -> None:
@@ -268,7 +268,7 @@ def take(s: Any, link: int, message: Any) -> None:
         s.receipts[link, 0], s.receipts[link, 1], s.receipts[link, 2] = 0.0, pulls, pulls
     elif fraction(heard) == s.marks[link]:
         now = s.me.rounds + 1.0
-        s.acknowledged[link] = now - in_lap(now - math.floor(heard))
+        s.acknowledged[link] = now - in_lap(now - rows.floor(heard))
         note_lag(s, link)
         if s.acknowledged[link] >= s.receipts[link, 0]:
             # This round's message may have been told before the last pulls: the next has them.
@@ -321,7 +321,7 @@ def is_later(number: float, than: float) -> bool:
 
 def in_lap(number: float) -> float:
     """Return a number of rounds modulo `LAP`: with a power of two this is exact."""
-    return number - LAP * math.floor(number / LAP)
+    return number - LAP * rows.floor(number / LAP)
 
 
 def mark_of(word: int, rounds: int) -> float:

@@ -91,13 +91,13 @@ class PullMixing(Averages, CountingAggregation):
     takes_time: ClassVar[bool] = True
     converts: ClassVar[bool] = True
     machine: ClassVar[type[FieldMachine]] = PullMixingMachine
-    derived: ClassVar[tuple[str, ...]] = ("moved", "degree", "born", "most_agents")
+    derived: ClassVar[tuple[str, ...]] = ("weights", "degree", "born", "most_agents")
 
     def fields(self, sizes: Sizes) -> Mapping[str, Any]:
         return {
             "mixed": sizes.width,  # x
-            "moved": sizes.width,
             "ages": sizes.links,  # rounds since each neighbour was heard
+            "weights": sizes.links,  # W_ij in this round
             "told": sizes.links,  # the Σ m that each neighbour told last
             "degree": float,
             **COUNTING,
@@ -128,21 +128,24 @@ class PullMixing(Averages, CountingAggregation):
 
     @staticmethod
     def receive(s: Any, inbox: Any, lengths: Any) -> None:
-        size = s.mixed.size
-        rows.copy(s.moved, s.mixed)
+        size, kept = s.mixed.size, 1.0
         for link in range(lengths.size):
             is_alive = s.ages[link] < RECENT
             s.ages[link] += 1.0
+            s.weights[link] = 0.0
             if lengths[link] == 0:
                 continue
             message = inbox[link]
             if is_alive:
-                weight = 1.0 / (1.0 + max(s.me.degree, message[size]))
-                rows.add_difference(s.moved, weight, message[:size], s.mixed)
+                s.weights[link] = 1.0 / (1.0 + max(s.me.degree, message[size]))
+                kept -= s.weights[link]
             s.ages[link] = 0.0
             s.told[link] = message[size + 1]
             hear_minima(s, message, size + 2, lengths[link])
-        rows.copy(s.mixed, s.moved)
+        rows.scale(s.mixed, kept)
+        for link in range(lengths.size):
+            if s.weights[link] > 0.0:
+                rows.add_scaled(s.mixed, s.weights[link], inbox[link, :size])
         end_count(s)
 
     @staticmethod

@@ -58,10 +58,10 @@ def write_normals(
     just below 0, which tell nothing.
     """
     num_arms = len(estimate.counts)
+    for k in range(num_arms):  # roots and quotients alone: compiled, four arms at once
+        scratch[k] = 1.0 / math.sqrt(1.0 + weight * max(0.0, estimate.counts[k]))
     for k in range(num_arms):
-        width = 1.0 / math.sqrt(1.0 + weight * max(0.0, estimate.counts[k]))
-        scratch[k] = width
-        scratch[num_arms + k] = (prior + weight * estimate.sums[k]) * width
+        scratch[num_arms + k] = (prior + weight * estimate.sums[k]) * scratch[k]
     scratch[2 * num_arms] = spread
 
 

@@ -119,9 +119,8 @@ def by_value(digest: str) -> Any:
         rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
         totals = carray(scratch_at, 2 * num_arms + num_squares)
-        sums, counts = totals[:num_arms], totals[num_arms : 2 * num_arms]
-        squares = totals[2 * num_arms :]
-        values = carray(scratch_at, FIXED * num_arms)[(FIXED - 1) * num_arms :]
+        each = carray(scratch_at, (FIXED, num_arms))
+        sums, counts, squares, values = each[0], each[1], each[2][:num_squares], each[3]
         scratch = carray(scratch_at, 1 << 40)[FIXED * num_arms :]
         time, agents, word = -1.0, -1.0, np.uint64(0)
         width = np.uintp(2 * num_arms + num_squares)  # unsigned: nothing counts from the end
@@ -199,9 +198,8 @@ def by_bound(digest: str) -> Any:
         rows, contexts, keys = carray(rows_at, 1), carray(contexts_at, 1), carray(keys_at, 1)
         memory, arms = carray(memory_at, 1), carray(arms_at, 1)
         totals = carray(scratch_at, 2 * num_arms + num_squares)
-        sums, counts = totals[:num_arms], totals[num_arms : 2 * num_arms]
-        squares = totals[2 * num_arms :]
-        values = carray(scratch_at, FIXED * num_arms)[(FIXED - 1) * num_arms :]
+        each = carray(scratch_at, (FIXED, num_arms))
+        sums, counts, squares, values = each[0], each[1], each[2][:num_squares], each[3]
         scratch = carray(scratch_at, 1 << 40)[FIXED * num_arms :]
         time, agents, word = -1.0, -1.0, np.uint64(0)
         width = np.uintp(2 * num_arms + num_squares)  # unsigned: nothing counts from the end

@@ -21,6 +21,8 @@ dec-ucb      9.9 →  13.0    199.5 →  264.5
 flood-ucb    5.9 →  10.1   1106   → 1107
 =========== ============== =================
 
+*Parts of arrays* returned without counting references to these.
+
 *Calls of C functions at an address*, by which one kernel plays any index and any reward function,
 and one loop over threads serves all kernels. *Hints for branches*, which numba has none of.
 """
@@ -44,7 +46,7 @@ from numba import errors, jit, types
 from numba.core import cgutils, compiler, event
 from numba.core.codegen import CodeLibrary
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, lower_builtin, type_callable
+from numba.extending import intrinsic, lower_builtin, overload, type_callable
 
 from coopbandits import core
 from coopbandits.network.faults import schedule
@@ -57,6 +59,10 @@ _OPTIONS = {
 alone = partial(jit, **_OPTIONS)
 """numba's own `jit`, for loops over values: where little is around them, they vectorise better.
 As `inner` functions, averaging made coop-UCB 3 % slower."""
+
+overload_view = partial(overload, strict=False, jit_options={"_nrt": True, "forceinline": True})
+"""As `overload`, for functions that return a part of an array in code that counts no references,
+from which numba returns only what it was given."""
 
 _COMPILES = "numba:compile"
 """What numba triggers, too, for its own kernels."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from coopbandits.core import rows
 from coopbandits.sim.cpu.compiling import inner
 from coopbandits.sim.cpu.leaves import sum_of
@@ -180,6 +182,10 @@ def largest(row: Any) -> Any:
     for w in range(1, row.size):
         found = max(found, row[w])
     return found
+
+
+def floor(number: Any) -> Any:
+    return np.floor(number)
 
 
 ROWS = {

@@ -203,7 +203,7 @@ class Agents:
             for field in self.layout.arrays
         ]
         arrives = task.clocks is None and late_slots(task) == 0
-        rows = table.indptr[table.senders] if arrives else np.arange(links)
+        rows = table.senders if arrives else np.arange(links)
         most_links = int(np.diff(table.indptr).max(initial=0))
         me = np.zeros(agents, dtype=numbers_type(self.layout))
         self.memory = Memory(

@@ -7,8 +7,9 @@ each, depends on the fields and is written here as source.
 
 from __future__ import annotations
 
+import operator
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import carray, cfunc, njit, types
@@ -19,7 +20,7 @@ from coopbandits.core.contract import Estimate
 from coopbandits.core.sources import Source
 from coopbandits.core.spelling import is_ours
 from coopbandits.sim.cpu.choices import CannotCompileError, compiled_function, file_lock, first_line
-from coopbandits.sim.cpu.compiling import alone, inner
+from coopbandits.sim.cpu.compiling import alone, inner, overload_view
 from coopbandits.sim.digest import digest
 
 ESTIMATE, OBSERVE, MESSAGE, RECEIVE = range(4)
@@ -134,11 +135,29 @@ def _telling(message: Any, cut: Any, *, alike: bool, allocates: bool) -> Any:
     return inner(tell_all if alike else tell, forceinline=True, allocates=allocates)
 
 
-def _inbox(*, alike: bool) -> Any:
+class Inbox(NamedTuple):
+    """What an agent is told where all of a sender's messages are alike: one row per sender.
+
+    By link it reads like an array, from where the senders wrote.
+    """
+
+    box: Any
+    rows: Any
+
+
+@overload_view(operator.getitem)
+def _read(inbox: Any, at: Any) -> Any:
+    if getattr(inbox, "instance_class", None) is not Inbox:
+        return None
+    if isinstance(at, types.BaseTuple):
+        return lambda inbox, at: inbox.box[inbox.rows[at[0]], at[1]]
+    return lambda inbox, at: inbox.box[inbox.rows[at]]
+
+
+def _inbox(*, alike: bool, copies: bool) -> Any:
     """Return a function that returns what an agent is told, one row per link.
 
-    Messages that are `alike` are read where their senders wrote them, so they are copied here, to
-    where all agents read theirs: it stays in the fastest memory.
+    It `copies` messages that are `alike` where functions may change them, or need an array.
     """
 
     def gathered(box: Any, first: int, stop: int, links: int, rows: Any, lengths: Any) -> Any:
@@ -148,12 +167,18 @@ def _inbox(*, alike: bool) -> Any:
                 box[place, w] = box[row, w]
         return box[links : links + stop - first]
 
-    def own_rows(  # the arguments are those of the other form
+    def in_place(  # the arguments are those of the first form
+        box: Any, first: int, stop: int, links: int, rows: Any, lengths: Any,  # noqa: ARG001
+    ) -> Any:  # fmt: skip
+        return Inbox(box, rows[first:stop])
+
+    def own_rows(
         box: Any, first: int, stop: int, links: int, rows: Any, lengths: Any,  # noqa: ARG001
     ) -> Any:  # fmt: skip
         return box[first:stop]
 
-    return njit(gathered if alike else own_rows, inline="always")
+    form = own_rows if not alike else gathered if copies else in_place
+    return njit(form, inline="always")
 
 
 def _guarded(name: str, function: Any) -> Any:
@@ -275,6 +300,7 @@ def compiled_step(
     plain = spec.plain_functions()
     # Behind what is cut there is no place for a stamp.
     alike = tells_all(plain["message"]) and (decay == 1.0 or plain["cut"] is Aggregation.cut)
+    copies = decay != 1.0 or not is_ours(spec)
     functions = spec.functions(decay, **({"cut": Aggregation.cut} if alike else {}))
     functions["cut"] = plain["cut"]
     text, numbers = _sources(layout), numbers_type(layout)
@@ -284,6 +310,8 @@ def compiled_step(
             _form,
             _telling.__code__,
             _inbox.__code__,
+            _read.__code__,
+            copies,
             functions,
             text,
             repr(numbers),
@@ -300,7 +328,7 @@ def compiled_step(
         scope["pour"] = _pouring(source)
         told = scope.pop("message"), scope.pop("cut")
         scope["tell"] = _telling(*told, alike=alike, allocates=not is_ours(spec))
-        scope["inbox_of"] = _inbox(alike=alike)
+        scope["inbox_of"] = _inbox(alike=alike, copies=copies)
         scope |= {name: njit(made[name], inline="always") for name in ("arrays_of", "state_of")}
         form = _form(key)
         step = FunctionType(
