@@ -23,6 +23,7 @@ from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import MAX_ARMS, Arm, BanditConfig, from_journal
 from coopbandits.fleet.config.consistency import declaration_problems
+from coopbandits.fleet.config.eligibility import carry_problem
 from coopbandits.fleet.document.content import Document, declared_by, declared_problems
 from coopbandits.fleet.document.store import DocumentStore, DocumentSubscriber
 from coopbandits.fleet.logs import LogEvent
@@ -53,9 +54,41 @@ def adopted_document(config: NodeConfig, journal: Journal) -> Document | None:
     return DocumentStore(config.cluster.name, config.document.operators, journal).document
 
 
-def in_force(config: NodeConfig, document: Document | None) -> Declarations:
-    """Return the bandits of the documents, and those of the agent's file besides."""
-    return declared_by(document, config) if document else config.bandits
+def in_force(
+    config: NodeConfig, document: Document | None, bandits: Bandits | None = None
+) -> Declarations:
+    """Return the bandits of the documents, and those of the agent's file besides.
+
+    Those that state no policy keep the one that the journal of `bandits` has.
+    """
+    found = declared_by(document, config) if document else config.bandits
+    return found if bandits is None else keep_policies(bandits, found)
+
+
+def keep_policies(bandits: Bandits, declared: Declarations) -> Declarations:
+    """Return declarations; those that state no policy have the policy and era in the journal."""
+    return {name: _with_kept(bandits, bandit) for name, bandit in declared.items()}
+
+
+def _with_kept(bandits: Bandits, bandit: BanditConfig) -> BanditConfig:
+    replica = bandits.replicas.get(bandit.number)
+    if replica is None or not bandit.is_implied:
+        return bandit
+    shared = replica.declared.shared
+    return replace(bandit, policy=shared["policy"], era=shared.get("era", 0))
+
+
+def policy_notes(bandits: Bandits, declared: Declarations) -> Iterator[str]:
+    """Yield a sentence for every bandit that keeps another policy than its file would imply now."""
+    for bandit in declared.values():
+        kept = _with_kept(bandits, bandit)
+        if kept.policy != bandit.policy and not kept.era:
+            yield (
+                f"bandit {bandit.name} keeps policy {kept.policy}, with which it has learned; a "
+                f"new bandit would have {bandit.policy}: to migrate, set policy = "
+                f'"{bandit.policy}" and era = {kept.era + 1} in the cluster\'s document, or in the '
+                "files of all nodes"
+            )
 
 
 def only_in_file(declared: Declarations, document: Document | None) -> Declarations:
@@ -84,7 +117,15 @@ def room_for(declared: Iterable[BanditConfig], bandits: Bandits) -> int:
     needed = [0]
     for bandit in declared:
         known = len(bandits.replicas[bandit.number].arms) + MOST_UNNAMED
-        plain = BanditConfig("", 0, bandit.cluster, policy=bandit.policy, features=bandit.features)
+        plain = BanditConfig(
+            "",
+            0,
+            bandit.cluster,
+            policy=bandit.policy,
+            era=bandit.era,
+            half_life=bandit.half_life,
+            features=bandit.features,
+        )
         room = _message_bytes(plain, known)
         if bandit.can_widen:
             # A column beside a proof, with its arm's id, takes up to twice as much as in an entry.
@@ -139,13 +180,38 @@ def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
                     "change: leave them, choose a policy on flooded-totals, tree-sums or "
                     "ledger-sums, or give the bandit another name"
                 )
-            for key in sorted(known.shared.keys() | bandit.shared.keys()):
+            yield from _era_problems(bandit, known)
+            for key in sorted((known.shared.keys() | bandit.shared.keys()) - {"policy", "era"}):
                 before, now = known.shared.get(key), bandit.shared.get(key)
                 if before != now:
                     yield (
                         f"{where} {key} is {now!r}, but its state was learned with {before!r}; "
                         "restore that value, or give the bandit another name"
                     )
+
+
+def _era_problems(bandit: BanditConfig, known: Declared) -> Iterator[str]:
+    """Yield a sentence if a bandit cannot go from the policy and era of its state to others."""
+    era, policy = known.shared.get("era", 0), known.shared["policy"]
+    if bandit.era < era:
+        yield (
+            f"{bandit.where} era is {bandit.era}, but its state is in era {era}, with policy "
+            f"{policy!r}; state these, or a later era"
+        )
+    elif bandit.era == era and bandit.policy != policy:
+        yield (
+            f"{bandit.where} policy is {bandit.policy!r}, but its state was learned with "
+            f"{policy!r}; restore that value, or set era = {era + 1} to carry over what was learned"
+        )
+    elif bandit.era > era:
+        shared = known.shared
+        before = from_journal(bandit.cluster, known.name, bandit.number, shared).policy_object
+        if problem := carry_problem(before, bandit.policy_object):
+            yield (
+                f"{bandit.where} policy {bandit.policy!r} cannot continue in era {bandit.era} what "
+                f"was learned with {policy!r}: {problem}; choose another policy, or give the "
+                "bandit another name"
+            )
 
 
 def purge_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
@@ -226,7 +292,7 @@ def take_file(service: ServedAgent, declared: Declarations) -> None:
     before, after = service.config, replace(service.config, bandits=declared)
     problems = list(_overruled(before, after, document)) if document else []
     if not problems:
-        found = in_force(after, document)
+        found = in_force(after, document, service.node.bandits)
         problems += document_problems(document, found)
         problems += purge_problems(service.node.bandits, only_in_file(found, document))
     if problems:
@@ -268,20 +334,21 @@ class DocumentBandits(DocumentSubscriber):
         config = self.service.config
         yield from declared_problems(document, config)
         with suppress(InputError):  # an invalid document, already reported in full
-            yield from journal_problems(self.service.node.bandits, declared_by(document, config))
+            bandits = self.service.node.bandits
+            yield from journal_problems(bandits, in_force(config, document, bandits))
 
     def submission_problems(self, document: Document) -> Iterator[str]:
         """Yield a sentence for every arm that would be purged while it is still chosen."""
         with suppress(InputError):  # reported by `problems`
             bandits = self.service.node.bandits
-            yield from purge_problems(bandits, declared_by(document, self.service.config))
+            yield from purge_problems(bandits, in_force(self.service.config, document, bandits))
 
     def apply(self, document: Document) -> None:
         """Apply the document's declarations; report which bandits it retired."""
         service = self.service
         before = [state.name for state in service.bandits() if not state.retired]
         try:
-            found = declared_by(document, service.config)
+            found = in_force(service.config, document, service.node.bandits)
             take(service, found)
         except UnavailableError as error:
             raise DiskError(str(error)) from error

@@ -57,11 +57,11 @@ from coopbandits.fleet.identity.notary import (
     unpack,
 )
 from coopbandits.fleet.logs import LogEvent
-from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields, Greeting
+from coopbandits.fleet.protocol.frames import ARM_BYTES, BASE, Fields, Greeting
 from coopbandits.fleet.protocol.peers import SessionPeer
 from coopbandits.fleet.ratelimit import RateLimitedLog
+from coopbandits.fleet.storage.eras import Gossiped
 from coopbandits.fleet.storage.purging import pulled_columns, signed_columns
-from coopbandits.fleet.storage.replica import Replica
 
 if TYPE_CHECKING:
     from coopbandits.core.cooperative import CooperativeAgent
@@ -90,11 +90,11 @@ Form = Callable[[bytes, bytes], bytes | None]
 entry."""
 
 
-def signed_form(replica: Replica, bandit: int) -> Form:
+def signed_form(replica: Gossiped, bandit: int) -> Form:
     """Return the form in which entries are signed: pulled arms by their ids, in that order."""
     arms = list(replica.arms)
     registers = cast("CooperativeAgent", replica.agent).machine.registers
-    begin = b"bandit" + bandit.to_bytes(4, "big")
+    begin = b"bandit" + (bandit % BASE).to_bytes(4, "big")  # an entry may become one of a base
 
     def form(entry: bytes, left: bytes) -> bytes | None:
         row = np.frombuffer(entry)
@@ -235,7 +235,7 @@ class ProofBook:
         """Return those of the certificates behind all that is known."""
         return {known.proof[:FINGERPRINT] for known in self.known.values()}
 
-    def restore(self, replica: Replica, machine: Attributed) -> None:
+    def restore(self, replica: Gossiped, machine: Attributed) -> None:
         """Check again what the journal has kept; what no longer holds is not passed on."""
         for number in [each for each in replica.proofs if machine.entry(each) is None]:
             del replica.proofs[number]  # of what was never believed
@@ -258,7 +258,7 @@ class ProofBook:
                 self.add(number, Proven(held.tobytes(), version, proof))
         self.unsaved = {}
 
-    def _needed(self, replica: Replica) -> list[bytes]:
+    def _needed(self, replica: Gossiped) -> list[bytes]:
         """Return the certificates behind the proofs that the journal has."""
         needed = {proof[:FINGERPRINT] for proof in replica.proofs.values()}
         return [
@@ -267,7 +267,7 @@ class ProofBook:
             if self.notary.fingerprint_of(each) in needed or is_intermediate(each)
         ]
 
-    def fresh(self, replica: Replica) -> tuple[dict[int, bytes], list[bytes]]:
+    def fresh(self, replica: Gossiped) -> tuple[dict[int, bytes], list[bytes]]:
         """Return proofs by number, and certificates, that the journal does not have yet."""
         if not self.unsaved:
             return self.unsaved, []
@@ -469,7 +469,7 @@ class EntryExchange:
 
     Parameters
     ----------
-    replica : Replica
+    replica : Gossiped
         The agent.
     bandit : int
         The bandit's number.
@@ -483,7 +483,7 @@ class EntryExchange:
 
     def __init__(
         self,
-        replica: Replica,
+        replica: Gossiped,
         bandit: int,
         claims: Claims,
         peers: Mapping[int, SessionPeer],

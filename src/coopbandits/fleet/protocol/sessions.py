@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopbandits.core.contract import Vector
@@ -25,12 +26,12 @@ from coopbandits.fleet.protocol.arms import (
     room_for,
     unpack_arms,
 )
-from coopbandits.fleet.protocol.frames import BanditFrame, DataFrame, Greeting
+from coopbandits.fleet.protocol.frames import BASE, BanditFrame, DataFrame, Greeting
 from coopbandits.fleet.protocol.gossip import RobustSession, Session, SynchronousSession, Terms
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.storage.eras import Gossiped
 from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.records import Declared
-from coopbandits.fleet.storage.replica import Replica
 
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.node import Node
@@ -63,14 +64,14 @@ class Sessions:
     Attributes
     ----------
     by_number : dict of int to Session
-        The sessions by the number of the bandit.
+        The sessions by the number of the bandit, and of bases by `BASE` more.
     peers : dict of int to Peer
         The neighbours by number.
     awake : dict of int to Session
         Those whose rounds end by the clock and that have something to do.
     """
 
-    def __init__(self, node: Node, terms: Callable[[BanditConfig, Replica], Terms]) -> None:
+    def __init__(self, node: Node, terms: Callable[[BanditConfig, Gossiped], Terms]) -> None:
         self.node, self.bandits, self.terms = node, node.bandits, terms
         self.by_number: dict[int, Session] = {}
         self.peers = {peer.number: peer for peer in node.peers.values()}
@@ -83,25 +84,53 @@ class Sessions:
         self._greeted: dict[Key, tuple[float, int]] = {}  # since when, and how often
         self.late: dict[Key, BanditFrame] = {}  # greetings that came too often
 
+    @property
+    def of_bandits(self) -> list[Session]:
+        """The sessions about bandits, without those about their bases."""
+        return [session for number, session in self.by_number.items() if number < BASE]
+
     # Declarations
 
     def take(self, declared: Iterable[BanditConfig]) -> None:
         """Have a session about each of these bandits, with the arms that its replica has."""
         for bandit in declared:
-            session = self.by_number.get(bandit.number)
             replica = self.bandits.replicas[bandit.number]
-            if session is None or session.arms != list(replica.arms):
-                self._begin(bandit, replica)
-                continue
-            session.bandit = bandit
-            # Never less while it runs: neighbours may not have heard of a lower rate yet.
-            session.declared_rate = max(session.declared_rate, bandit.most_pulls)
-            self.node.in_force.set_pace_of(session)
+            base = replica.base
+            if base is None:
+                self._end(bandit.number + BASE)
+            else:
+                self._take(replace(bandit, number=bandit.number + BASE), base)
+            self._take(bandit, replica)
 
-    def _begin(self, bandit: BanditConfig, replica: Replica) -> Session:
+    def _take(self, bandit: BanditConfig, replica: Gossiped) -> None:
+        session = self.by_number.get(bandit.number)
+        if session is not None and session.bandit.era != bandit.era:
+            self._end(bandit.number)
+            session = None
+        if session is None or session.arms != list(replica.arms):
+            self._begin(bandit, replica)
+            return
+        session.bandit = bandit
+        # Never less while it runs: neighbours may not have heard of a lower rate yet.
+        session.declared_rate = max(session.declared_rate, bandit.most_pulls)
+        self.node.in_force.set_pace_of(session)
+
+    def _end(self, number: int) -> None:
+        """End gossip of an era that is over."""
+        for table in (self.by_number, self.awake):
+            table.pop(number, None)
+        for key in [key for key in self.late if key[0] == number]:
+            del self.late[key]
+
+    def _begin(self, bandit: BanditConfig, replica: Gossiped) -> Session:
         replica.relink(self.peers)
-        kind = SynchronousSession if bandit.is_synchronous else RobustSession
-        session: Session = kind(bandit, replica, self.terms(bandit, replica), self)
+        terms: Terms = self.terms(bandit, replica)
+        session: Session
+        if bandit.is_synchronous:
+            whole = self.bandits.replicas[bandit.number]  # which has no base
+            session = SynchronousSession(bandit, whole, terms, self)
+        else:
+            session = RobustSession(bandit, replica, terms, self)
         if bandit.number in self.by_number:
             session.inherit(self.by_number[bandit.number])
         self.node.in_force.set_pace_of(session)
@@ -166,6 +195,9 @@ class Sessions:
             if session is None:
                 self._require_free(link, number, greeting)
                 return
+            if greeting.era != session.bandit.era:
+                session.down(link)  # until the later one of both knows what the other does
+                return
             self._require_same(link, session, greeting)
             session = self._with_arms(link, session, unpack_arms(greeting.arms))
             session.met(link, frame)
@@ -199,7 +231,7 @@ class Sessions:
     def _require_free(self, link: Peer, number: int, greeting: Greeting) -> None:
         """Reject a name that has another number here; a bandit that is unknown here is ignored."""
         for session in self.by_number.values():
-            if session.bandit.name == greeting.name:
+            if session.bandit.name == greeting.name and session.bandit.number != number - BASE:
                 raise InputError(
                     f"{link.name} has bandit {greeting.name} under the number {number}, and here "
                     f"it has {session.bandit.number}; state one number for it on all nodes"
@@ -214,8 +246,9 @@ class Sessions:
             )
         if greeting.digest != bandit.digest:
             raise InputError(
-                f"{link.name} has other settings of bandit {bandit.name}; compare its policy, "
-                "rewards, half_life and features on both nodes"
+                f"{link.name} has other settings of bandit {bandit.name}: policy "
+                f"{greeting.policy!r} there, {bandit.policy!r} here; compare its policy, rewards, "
+                "half_life and features on both nodes"
             )
         if not bandit.can_widen and unpack_arms(greeting.arms) != list(session.replica.arms):
             raise InputError(
@@ -240,6 +273,14 @@ class Sessions:
     def _add(self, session: Session, arms: Iterable[int]) -> Session:
         known = session.replica.declared
         session.replica.declare(Declared(known.name, known.shared, dict.fromkeys(arms, "")))
+        return self._begin_again(session)
+
+    def _begin_again(self, session: Session) -> Session:
+        """Begin again with other arms, about a bandit and about its base."""
+        number = session.bandit.number
+        for each in (number % BASE, number % BASE + BASE):
+            if each != number and each in self.by_number:
+                self._begin(self.by_number[each].bandit, self.by_number[each].replica)
         return self._begin(session.bandit, session.replica)
 
     def _place(
@@ -266,7 +307,7 @@ class Sessions:
         if others:
             replica.replace(others)
             session.spared |= dict.fromkeys(others.values(), now + PLACE_SECONDS)
-            self._begin(session.bandit, replica)
+            self._begin_again(session)
         else:
             told = f"pulls of {len(arms)} arms of {session.bandit.name} that nobody declared here"
             self.node.refuse(link, "arms", f"{told}, and there is no place for more")
@@ -277,6 +318,9 @@ class Sessions:
         """Handle a neighbour's message about one bandit."""
         number = frame.stamp.bandit
         session = self.by_number.get(number)
+        if session is None and number - BASE in self.by_number:
+            link.frames["stale"] += 1  # of an era in which this agent had a base
+            return
         if session is None:
             self.node.refuse(link, "bandit", f"a message about bandit {number}")
             return
@@ -357,8 +401,10 @@ class Sessions:
         self._flush()
 
     def _end_rounds(self, now: float, gone: set[int]) -> None:
-        for session in list(self.awake.values()):
-            session.tick(now, gone)
+        # A bandit and its base have the same neighbours: those that go are removed from both once
+        # the rounds of both have ended.
+        for number, session in sorted(self.awake.items(), key=lambda each: each[0] < BASE):
+            session.tick(now, gone if number < BASE else ())
         if gone:
             self._remove_neighbors(gone)  # of the other bandits: no message of theirs is waiting
             gone.clear()
