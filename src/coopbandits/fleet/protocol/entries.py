@@ -60,7 +60,7 @@ from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.protocol.frames import ARM_BYTES, BASE, Fields, Greeting
 from coopbandits.fleet.protocol.peers import SessionPeer
 from coopbandits.fleet.ratelimit import RateLimitedLog
-from coopbandits.fleet.storage.eras import Gossiped
+from coopbandits.fleet.storage.eras import Gossiped, Live
 from coopbandits.fleet.storage.purging import pulled_columns, signed_columns
 
 if TYPE_CHECKING:
@@ -491,6 +491,8 @@ class EntryExchange:
     ) -> None:
         self.replica, self.claims, self.peers = replica, claims, peers
         self.author, self.interval = signing.author, signing.interval
+        self.arms = list(replica.arms)
+        self.registers = cast("CooperativeAgent", replica.agent).machine.registers
         self.signer = EntrySigner(signing.notary, signed_form(replica, bandit))
         self.book = ProofBook(self.signer, signing.number_of, signing.interval)
         self.book.restore(replica, self.machine)
@@ -529,6 +531,45 @@ class EntryExchange:
     def inherit(self, before: EntryExchange) -> None:
         """Continue after an exchange about other arms; an order for another number is lost."""
         self.renumberings = before.renumberings - before.orders.renumbers
+
+    def enter_era(self, before: EntryExchange | None, carried: Live | None) -> None:
+        """Continue, in another era, what an exchange knew of the own entry.
+
+        `carried` is what the live part of the last era had when this process started: the own entry
+        that its journal held has this as well, and a later life may have published both.
+        """
+        restored = 0.0 * self._restored
+        restored[:HEADER] = self._restored[:HEADER]
+        if before is not None:
+            restored, self._last_signed = map(self._moved(before), before.carrying)
+            self._signed, self._oldest_signed = before._signed, before._oldest_signed
+            self._met_at, self._is_latest = before._met_at, before._is_latest
+            self.renumberings, self.signed_at = before.renumberings, before.signed_at
+        if carried is not None:
+            restored[HEADER : HEADER + carried.totals.size] += carried.totals
+            if self.registers.size > carried.totals.size:
+                restored[-1] += carried.pulls
+        self._restored = restored
+        if before is None or before.published is None:
+            self._last_signed = restored
+
+    @property
+    def carrying(self) -> tuple[Vector, Vector]:
+        """The own entry that the journal held, and the one that others may know."""
+        return self._restored, self._last_signed
+
+    def _moved(self, before: EntryExchange) -> Callable[[Vector], Vector]:
+        """Return a function that brings a row of another exchange into the present order of arms.
+
+        All arms that it knew are still known: a purge comes after a declaration.
+        """
+        places = [self.arms.index(arm) for arm in before.arms]
+
+        def moved(row: Vector) -> Vector:
+            values = self.registers.moved(row[HEADER:], before.registers, places)
+            return np.concatenate([row[:HEADER], values])
+
+        return moved
 
     # Greetings
 

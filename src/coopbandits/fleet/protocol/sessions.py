@@ -26,6 +26,7 @@ from coopbandits.fleet.protocol.arms import (
     room_for,
     unpack_arms,
 )
+from coopbandits.fleet.protocol.entries import EntryExchange
 from coopbandits.fleet.protocol.frames import BASE, BanditFrame, DataFrame, Greeting
 from coopbandits.fleet.protocol.gossip import RobustSession, Session, SynchronousSession, Terms
 from coopbandits.fleet.protocol.peers import Peer
@@ -94,19 +95,20 @@ class Sessions:
     def take(self, declared: Iterable[BanditConfig]) -> None:
         """Have a session about each of these bandits, with the arms that its replica has."""
         for bandit in declared:
-            replica = self.bandits.replicas[bandit.number]
-            base = replica.base
-            if base is None:
-                self._end(bandit.number + BASE)
-            else:
-                self._take(replace(bandit, number=bandit.number + BASE), base)
+            replica, session = (
+                self.bandits.replicas[bandit.number],
+                self.by_number.get(bandit.number),
+            )
+            is_over = session is not None and session.bandit.era != bandit.era
+            before = self._end_era(bandit.number) if is_over else None
+            if replica.base is not None:
+                self._take(replace(bandit, number=bandit.number + BASE), replica.base)
             self._take(bandit, replica)
+            if is_over and (entries := self._exchange(bandit.number)) is not None:
+                entries.enter_era(before, replica.carried)
 
     def _take(self, bandit: BanditConfig, replica: Gossiped) -> None:
         session = self.by_number.get(bandit.number)
-        if session is not None and session.bandit.era != bandit.era:
-            self._end(bandit.number)
-            session = None
         if session is None or session.arms != list(replica.arms):
             self._begin(bandit, replica)
             return
@@ -115,12 +117,20 @@ class Sessions:
         session.declared_rate = max(session.declared_rate, bandit.most_pulls)
         self.node.in_force.set_pace_of(session)
 
-    def _end(self, number: int) -> None:
-        """End gossip of an era that is over."""
-        for table in (self.by_number, self.awake):
-            table.pop(number, None)
-        for key in [key for key in self.late if key[0] == number]:
+    def _end_era(self, bandit: int) -> EntryExchange | None:
+        """End gossip of an era that is over; return what it knew of entries, if there were any."""
+        entries, numbers = self._exchange(bandit), (bandit, bandit + BASE)
+        for number in numbers:
+            self.by_number.pop(number, None)
+            self.awake.pop(number, None)
+        for key in [key for key in self.late if key[0] in numbers]:
             del self.late[key]
+        return entries
+
+    def _exchange(self, bandit: int) -> EntryExchange | None:
+        """Return what exchanges the entries of a bandit, or of its base."""
+        session = self.by_number.get(bandit + BASE) or self.by_number[bandit]
+        return session.entries
 
     def _begin(self, bandit: BanditConfig, replica: Gossiped) -> Session:
         replica.relink(self.peers)

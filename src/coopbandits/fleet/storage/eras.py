@@ -34,7 +34,9 @@ from coopbandits.fleet.storage.journal import Journal
 from coopbandits.fleet.storage.records import Declared
 
 if TYPE_CHECKING:
+    from coopbandits.core.aggregate.fields import FieldMachine
     from coopbandits.core.aggregate.flooded_totals import FloodedTotalsMachine
+    from coopbandits.core.statistic import Registers
     from coopbandits.fleet.storage.replica import Replica
 
 MakeAgent = Callable[[Sequence[int], Mapping[int, int], int], FleetAgent]
@@ -58,12 +60,40 @@ def base_policy(policy: Policy) -> Policy:
 # Entering an era
 
 
+class Live(NamedTuple):
+    """Own pulls in the live part of a bandit: as registers, as they count at a clock, and as many.
+
+    Where older pulls count less, registers do not tell how many there were.
+    """
+
+    totals: Vector
+    clock: int
+    pulls: float
+
+
+def live_pulls(replica: Replica) -> Live | None:
+    """Return the own pulls in the live part; None where its agent holds entries, or keeps none."""
+    machine = getattr(replica.agent, "machine", None)
+    spec = getattr(machine, "spec", None)
+    if machine is None or isinstance(machine, Attributed) or not getattr(spec, "keeps_own", False):
+        return None
+    totals, clock = machine.own_totals()
+    return Live(totals, clock, float(replica.rewards - replica.pulls_in_base))
+
+
+def moved_live(
+    live: Live | None, here: Registers, there: Registers, places: Sequence[int]
+) -> Live | None:
+    """Return the same with other arms: arm k there is `places[k]`."""
+    return live and live._replace(totals=here.moved(live.totals, there, places))
+
+
 def enter(
-    replica: Replica, makers: Makers, pulls: int, word: int
+    replica: Replica, makers: Makers, word: int
 ) -> tuple[CooperativeAgent, CooperativeAgent | None]:
     """Return the agent that plays in another era, and the one that holds its base if it needs one.
 
-    `pulls` is how many own pulls the present live part has; `word` is random.
+    `word` is random.
     """
     before, base = cast("CooperativeAgent", replica.agent), replica.base
     neighbors, num_arms = list(before.view.neighbor_weights), before.view.num_arms
@@ -78,9 +108,12 @@ def enter(
         source = before.machine if isinstance(before.machine, Attributed) else flood
     rounds = replica.rounds if base is None or holder is after else base.rounds
     flood.restore_state(flood.taken_over(source.export_state(), rounds))
-    if not isinstance(before.machine, Attributed):
-        totals, clock = before.machine.own_totals()
-        flood.carry(totals, float(pulls), clock)
+    live = live_pulls(replica)
+    if live is not None:
+        flood.carry(live.totals, live.pulls, live.clock)
+    if live is not None or holder is not after:  # pulls may come before the first round ends
+        played = cast("FieldMachine", after.machine)
+        played.state.me.clock = max(played.state.me.clock, flood.state.me.clock)
     after.open_pulls = before.open_pulls
     if after.buffer is not None:
         after.open_features = before.open_features
@@ -189,6 +222,14 @@ class Base:
 
     def replace(self, arms: Mapping[int, int]) -> None:
         self.replica.replace(arms)
+
+
+def empty_base(replica: Replica) -> Base | None:
+    """Return the base of a bandit that is new here; None in the first era, or for a flood."""
+    if not replica.era or isinstance(getattr(replica.agent, "machine", None), Attributed):
+        return None
+    made = replica.makers.base(replica.neighbors, replica.degrees, len(replica.arms))
+    return Base(replica, cast("CooperativeAgent", made), 0)
 
 
 class Gossiped(Protocol):

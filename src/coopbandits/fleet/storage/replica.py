@@ -46,9 +46,13 @@ from coopbandits.fleet.config import RewardScale
 from coopbandits.fleet.storage.eras import (
     OWN_ERRORS,
     Base,
+    Live,
     MakeAgent,
     Makers,
+    empty_base,
     enter,
+    live_pulls,
+    moved_live,
     receive,
     rejected,
 )
@@ -123,6 +127,8 @@ class Replica:
         Pulls from before the present era, where the agent holds no entries itself.
     pulls_in_base : int
         How many of the rewards counted here are among these.
+    carried : Live or None
+        What the live part of the last era had when this process started.
     """
 
     def __init__(
@@ -141,12 +147,16 @@ class Replica:
         self.declared, self.makers = declared, make(declared.shared)
         self.base: Base | None = None
         self.pulls_in_base = 0
+        self.carried: Live | None = None
+        self._live_at_start: Live | None = None
         self.arms = arms = dict(declared.arms)
         self.purged: set[int] = set()
         self.scale, self.incarnation = scale, int(now)
         self.neighbors = sorted(neighbors)
         self.degrees: dict[int, int] = {}
         self.agent = self._fresh_agent(self.neighbors)
+        self.base = empty_base(self)
+        self._play(self.agent)
         self.own_choices = np.zeros(len(arms), dtype=np.int64)
         self.own_counts = np.zeros(len(arms), dtype=np.int64)
         self.own_sums = np.zeros(len(arms))
@@ -182,6 +192,7 @@ class Replica:
         self._relink(configured)
         self.tickets.cap_lifetimes(now)
         self.tickets.begin(nonce)
+        self._live_at_start = live_pulls(self)
 
     def _fresh_agent(self, neighbors: Sequence[int]) -> FleetAgent:
         return self.makers.agent(neighbors, self.degrees, len(self.arms))
@@ -449,7 +460,8 @@ class Replica:
         """Begin with another aggregation, and keep all own pulls in the base."""
         self.makers = self.make(declared.shared)
         base = self.base
-        agent, holder = enter(self, self.makers, self.rewards - self.pulls_in_base, declared.nonce)
+        self.carried, self._live_at_start = self._live_at_start, None
+        agent, holder = enter(self, self.makers, declared.nonce)
         self.base = None
         if holder is not None:
             rounds = self.rounds if base is None else base.rounds
@@ -475,7 +487,12 @@ class Replica:
         """Continue with `self.arms`; arm k of the previous ones is at `places[k]`."""
         if self.base is not None:
             self.base.agent = self._rearranged(self.base.agent, self.makers.base, places)
-        self._play(self._rearranged(with_changing_arms(self.agent), self.makers.agent, places))
+        before = with_changing_arms(self.agent)
+        agent = self._rearranged(before, self.makers.agent, places)
+        here, there = agent.machine.registers, before.machine.registers
+        self._live_at_start = moved_live(self._live_at_start, here, there, places)
+        self.carried = moved_live(self.carried, here, there, places)
+        self._play(agent)
         for name in ("own_choices", "own_counts", "own_sums"):
             setattr(self, name, moved_pulls(getattr(self, name), len(self.arms), places))
 
