@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import networkx as nx
 import pytest
 
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.config import ClusterConfig, DocumentConfig
 from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.document.content import carry_problems, read_document
+from coopbandits.fleet.document.seal import Signed
+from coopbandits.fleet.storage.records import read_records
 from tests.torture.words import words_of
 
-from .bandits import BUTTON, Many, bandit
+from .bandits import BUTTON, CLUSTER, Many, bandit
+from .document.made import public, signed
 
 FLOOD, LEDGER, TREE = "flood-ts", "ledger-ts", "tree-ts"
 
 
-def button(policy: str, era: int, **more: Any) -> dict[str, BanditConfig]:
+def button(
+    policy: str, era: int, cluster: ClusterConfig = CLUSTER, **more: Any
+) -> dict[str, BanditConfig]:
     """Return the one bandit of a fleet, in an era."""
-    return {"button": bandit("button", BUTTON | {"policy": policy, "era": era} | more)}
+    return {"button": bandit("button", BUTTON | {"policy": policy, "era": era} | more, cluster)}
 
 
 def settle(fleet: Many, agents: int, most: int = 1500) -> None:
@@ -172,7 +182,7 @@ def means(fleet: Many, agent: int) -> dict[str, float]:
 )
 def test_everything_that_is_added_up_is_carried(before: str, after: str) -> None:
     """All registers of both eras together are those of a fleet that never changed its policy."""
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {"sigma": 1.0}  # of which estimates need squares
     if "lin-ts" in before:
         more["features"] = {"hour": [0, 24], "country": ["PT", "ES"]}
     changed, same = (Many(nx.path_graph(3), declared=button(before, 0, **more)) for _ in range(2))
@@ -181,7 +191,11 @@ def test_everything_that_is_added_up_is_carried(before: str, after: str) -> None
             for agent in range(3):
                 changed.take(agent, button(after, 1, **more))
         for fleet in (changed, same):
-            context = {"hour": step % 24, "country": ("PT", "ES")[step % 2]} if more else None
+            context = (
+                {"hour": step % 24, "country": ("PT", "ES")[step % 2]}
+                if "features" in more
+                else None
+            )
             pull(fleet, step % 3, step % 2, (step % 7) / 7, context)
             fleet.step()
     changed.steps(300)
@@ -254,3 +268,127 @@ def test_an_agent_without_its_disk_keeps_what_it_had_told() -> None:
         fleet.play(agent, "button", 0.5)
         fleet.take(agent, eras[2])
     settle(fleet, 3)
+
+
+def document(version: int, policy: str, era: int, **more: Any) -> Signed:
+    table = BUTTON | {"policy": policy, "era": era} | more
+    return signed(version, bandits={"button": table})
+
+
+def documented(agents: int, **more: Any) -> Many:
+    graph = nx.path_graph(agents)
+    fleet = Many(graph, document=DocumentConfig((public(1),)), declared=button(FLOOD, 0), **more)
+    for agent in range(agents):
+        fleet.of(agent)
+    fleet.steps(20)
+    return fleet
+
+
+def boundaries(data: bytes, begin: int) -> list[int]:
+    """Return where records end in a journal, from a byte on."""
+    found = read_records(data)
+    return [record.at for record in found.records if record.at >= begin] + [found.end]
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_a_document_takes_effect_once_wherever_its_agent_dies(place: int) -> None:
+    """Killed between the document, the declaration and what follows, on both sides of a write."""
+    fleet = documented(2)
+    for step in range(8):
+        fleet.play(step % 2, "button", 0.5)
+    settle(fleet, 2)
+    begin = len(fleet.disks[0].data)
+    fleet.shells[0].adopt(document(1, LEDGER, 1))
+    fleet.shells[0].settle()
+    ends = boundaries(bytes(fleet.disks[0].data), begin)
+    cut = ends[min(place // 2, len(ends) - 1)] + place % 2 * 7
+    fleet.disks[0].data = bytearray(fleet.disks[0].data[:cut])
+    fleet.crash(0)
+    fleet.restart(0)
+    fleet.of(0)
+    if fleet.node(0).settings.documents.version == 0:
+        fleet.shells[0].adopt(document(1, LEDGER, 1))
+    fleet.play(0, "button", 1.0)
+    settle(fleet, 2)
+    assert [fleet.of(agent).bandits()[0].era for agent in range(2)] == [1, 1]
+    assert fleet.of(1).health()["bandits"]["button"]["policy"] == LEDGER
+
+
+def test_an_agent_that_was_away_during_several_eras_joins_the_latest() -> None:
+    fleet = documented(3)
+    for step in range(9):
+        fleet.play(step % 3, "button", 0.5)
+    settle(fleet, 3)
+    fleet.play(2, "button", 1.0)  # which nobody else knows of
+    fleet.crash(2)
+    for version, (policy, era) in enumerate([(LEDGER, 1), (FLOOD, 2), (LEDGER, 4)], start=1):
+        fleet.shells[version % 2].adopt(document(version, policy, era))
+        for _ in range(40):
+            fleet.step()
+        fleet.play(version % 2, "button", 0.25)
+    fleet.restart(2)
+    fleet.of(2)
+    settle(fleet, 3)
+    assert [fleet.of(agent).bandits()[0].era for agent in range(3)] == [4] * 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "era", "sentence"),
+    [
+        ("ledger-ts", 0, "has learned with 'flood-ts'; restore that value, or set era = 1"),
+        ("gossip-ts", 1, "does not keep each agent's own totals apart"),
+        ("flooded-totals*lin-ts:disjoint=true", 1, "adds up arm-sums, and"),
+        ("flood-ts:spread=0.1", 1, "counts the pulls of other sites in part"),
+    ],
+)
+def test_what_cannot_be_carried_over_is_refused(policy: str, era: int, sentence: str) -> None:
+    fleet = documented(1)
+    more = {"features": {"hour": [0, 24]}} if "lin-ts" in policy else {}
+    fleet.play(0, "button", 0.5)
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        fleet.shells[0].adopt(document(1, policy, era, **more))
+    old, new = (
+        read_document(each.content)
+        for each in (document(1, FLOOD, 0), document(2, policy, era, **more))
+    )
+    (found,) = carry_problems(old, new)
+    assert sentence in found
+    assert fleet.of(0).bandits()[0].policy == FLOOD
+    fleet.play(0, "button", 0.5)
+
+
+def test_an_era_does_not_go_back() -> None:
+    fleet = documented(1)
+    fleet.shells[0].adopt(document(1, LEDGER, 2))
+    with pytest.raises(InputError, match="era is 1, but the bandit is in era 2"):
+        fleet.shells[0].adopt(document(2, LEDGER, 1))
+
+
+def test_a_policy_that_was_implied_is_kept_when_the_fleet_grows(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    grown = replace(CLUSTER, max_agents=1500)
+    fleet = Many(nx.path_graph(2), declared={"button": bandit("button", BUTTON)})
+    for step in range(6):
+        fleet.play(step % 2, "button", 0.5)
+    settle(fleet, 2)
+    fleet.cluster = grown
+    for agent in range(2):
+        fleet.crash(agent)
+        fleet.declared[agent] = {"button": bandit("button", BUTTON, grown)}
+        assert fleet.declared[agent]["button"].policy == LEDGER
+    fleet.heal()
+    assert fleet.of(0).bandits()[0].policy == FLOOD
+    assert "keeps policy flood-ts" in caplog.text
+    assert 'policy = "ledger-ts" and era = 1' in caplog.text
+    settle(fleet, 2)
+    for agent in range(2):
+        fleet.take(agent, button(LEDGER, 1, cluster=grown))
+    settle(fleet, 2)
+    for agent in range(2):  # and a file without a policy keeps that
+        fleet.crash(agent)
+        fleet.declared[agent] = {"button": bandit("button", BUTTON)}
+    fleet.cluster = CLUSTER
+    fleet.heal()
+    assert [fleet.of(agent).bandits()[0].era for agent in range(2)] == [1, 1]
+    settle(fleet, 2)

@@ -12,6 +12,7 @@ Tests and simulations of the fleet call the same functions with virtual clocks, 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -40,6 +41,7 @@ from coopbandits.fleet.process.declarations import (
     in_force,
     journal_problems,
     only_in_file,
+    policy_notes,
     purge_problems,
     room_for,
 )
@@ -54,6 +56,8 @@ from coopbandits.fleet.storage.records import Declared
 from coopbandits.fleet.storage.replica import Bandits, Replica
 from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.fleet.transport import Transport
+
+log = logging.getLogger(__name__)
 
 # The journal and its bandits
 
@@ -208,7 +212,10 @@ def make_shell(
         return Terms(claims, Signing(number(config.id), number, notary, signing_interval))
 
     now = clock()
-    declared = in_force(config, adopted_document(config, bandits.journal), bandits)
+    document = adopted_document(config, bandits.journal)
+    declared = in_force(config, document, bandits)
+    for text in policy_notes(bandits, in_force(config, document)):
+        log.warning("%s", text)
     found = all_bandits(config, bandits, declared)
     documents = DocumentStore(cluster.name, config.document.operators, bandits.journal)
     settings = NodeSettings(

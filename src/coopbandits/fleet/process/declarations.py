@@ -22,8 +22,7 @@ from functools import lru_cache
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import MAX_ARMS, Arm, BanditConfig, from_journal
-from coopbandits.fleet.config.consistency import declaration_problems
-from coopbandits.fleet.config.eligibility import carry_problem
+from coopbandits.fleet.config.consistency import declaration_problems, era_problems
 from coopbandits.fleet.document.content import Document, declared_by, declared_problems
 from coopbandits.fleet.document.store import DocumentStore, DocumentSubscriber
 from coopbandits.fleet.logs import LogEvent
@@ -180,7 +179,10 @@ def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
                     "change: leave them, choose a policy on flooded-totals, tree-sums or "
                     "ledger-sums, or give the bandit another name"
                 )
-            yield from _era_problems(bandit, known)
+            shared = known.shared
+            yield from era_problems(
+                from_journal(bandit.cluster, bandit.name, number, shared), bandit
+            )
             for key in sorted((known.shared.keys() | bandit.shared.keys()) - {"policy", "era"}):
                 before, now = known.shared.get(key), bandit.shared.get(key)
                 if before != now:
@@ -188,30 +190,6 @@ def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
                         f"{where} {key} is {now!r}, but its state was learned with {before!r}; "
                         "restore that value, or give the bandit another name"
                     )
-
-
-def _era_problems(bandit: BanditConfig, known: Declared) -> Iterator[str]:
-    """Yield a sentence if a bandit cannot go from the policy and era of its state to others."""
-    era, policy = known.shared.get("era", 0), known.shared["policy"]
-    if bandit.era < era:
-        yield (
-            f"{bandit.where} era is {bandit.era}, but its state is in era {era}, with policy "
-            f"{policy!r}; state these, or a later era"
-        )
-    elif bandit.era == era and bandit.policy != policy:
-        yield (
-            f"{bandit.where} policy is {bandit.policy!r}, but its state was learned with "
-            f"{policy!r}; restore that value, or set era = {era + 1} to carry over what was learned"
-        )
-    elif bandit.era > era:
-        shared = known.shared
-        before = from_journal(bandit.cluster, known.name, bandit.number, shared).policy_object
-        if problem := carry_problem(before, bandit.policy_object):
-            yield (
-                f"{bandit.where} policy {bandit.policy!r} cannot continue in era {bandit.era} what "
-                f"was learned with {policy!r}: {problem}; choose another policy, or give the "
-                "bandit another name"
-            )
 
 
 def purge_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
@@ -264,6 +242,7 @@ def take(service: ServedAgent, declared: Declarations) -> None:
     problems = [*declaration_problems(declared), *journal_problems(node.bandits, declared)]
     if problems:
         raise InputError("\n".join(problems))
+    eras = {number: replica.era for number, replica in node.bandits.replicas.items()}
     try:
         declare(node.bandits, declared.values(), write=True)
         found = all_bandits(config, node.bandits, declared)
@@ -272,6 +251,11 @@ def take(service: ServedAgent, declared: Declarations) -> None:
         node.sessions.take(found)
     except DiskError as error:  # before the first of them has changed, or when it relinks
         raise UnavailableError(f"{error}; repeat the change once the disk is well") from error
+    for bandit in declared.values():
+        if bandit.era > eras.get(bandit.number, bandit.era):
+            text = f"bandit {bandit.name} entered era {bandit.era} with policy {bandit.policy}"
+            log.info("%s", text)
+            node.events.note("era", text, bandit.name)
 
 
 def take_file(service: ServedAgent, declared: Declarations) -> None:
