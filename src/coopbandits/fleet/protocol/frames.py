@@ -181,7 +181,8 @@ class Greeting(msgspec.Struct, frozen=True):
     ask : bool
         Whether the receiver is to greet back.
     era : int
-        The era in which the sender is; between two eras nothing is exchanged.
+        The era in which the sender is, nothing for the first; between two eras nothing is
+        exchanged.
     policy : str
         The spelling of the sender's policy, for people.
     """
@@ -193,8 +194,8 @@ class Greeting(msgspec.Struct, frozen=True):
     heard: tuple[Count, Count, Count] = (0, 0, 0)
     degree: Count = 0
     ask: bool = False
-    era: Count = 0
-    policy: Annotated[str, msgspec.Meta(max_length=255)] = ""
+    era: Count | msgspec.UnsetType = msgspec.UNSET
+    policy: Annotated[str, msgspec.Meta(max_length=255)] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Bye(msgspec.Struct, frozen=True):

@@ -21,6 +21,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import UNSET
+
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import HEADER, Told
@@ -153,7 +155,7 @@ class Session(ABC):
             heard,
             len(self.peers),
             ask,
-            bandit.era,
+            bandit.era or UNSET,
             bandit.policy[:255],
         )
         return encode_greeting(self._stamp(self.replica.rounds), greeting)

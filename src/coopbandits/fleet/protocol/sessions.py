@@ -205,7 +205,7 @@ class Sessions:
             if session is None:
                 self._require_free(link, number, greeting)
                 return
-            if greeting.era != session.bandit.era:
+            if (greeting.era or 0) != session.bandit.era:
                 session.down(link)  # until the later one of both knows what the other does
                 return
             self._require_same(link, session, greeting)

@@ -145,7 +145,11 @@ class Base:
         self.observed = 0  # pulls are the live part's
 
     def export(self) -> dict[str, Any]:
-        return {"agent": self.agent.export_state(), "rounds": self.rounds}
+        return {
+            "agent": self.agent.export_state(),
+            "rounds": self.rounds,
+            "pulls": self.replica.pulls_in_base,
+        }
 
     def hear(self, messages: Mapping[int, Vector], tick: int) -> None:
         """End a round, without writing it."""

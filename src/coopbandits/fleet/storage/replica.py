@@ -556,7 +556,8 @@ class Replica:
     def export(self) -> dict[str, Any]:
         """Return the whole state, for a snapshot."""
         declared = self.declared
-        return {
+        base = {} if self.base is None else {"base": self.base.export()}
+        return base | {
             "incarnation": self.incarnation,
             "neighbors": sorted(self.agent.view.neighbor_weights),
             "degrees": self.degrees,
@@ -577,8 +578,6 @@ class Replica:
             "certificates": self.certificates,
             "declared": {"name": declared.name, "shared": declared.shared, "arms": self.arms},
             "purged": sorted(self.purged),
-            "base": None if self.base is None else self.base.export(),
-            "pulls_in_base": self.pulls_in_base,
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -589,8 +588,8 @@ class Replica:
         self.purged = set(state["purged"])
         agent = self._fresh_agent(state["neighbors"])
         agent.restore_state(state["agent"])
-        self.pulls_in_base = state.get("pulls_in_base", 0)
         if (base := state.get("base")) is not None:
+            self.pulls_in_base = base["pulls"]
             holder = self.makers.base(state["neighbors"], self.degrees, len(self.arms))
             holder.restore_state(base["agent"])
             self.base = Base(self, with_changing_arms(holder), base["rounds"])
