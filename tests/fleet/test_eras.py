@@ -150,9 +150,9 @@ def test_arms_come_go_and_are_purged_between_eras() -> None:
         button(FLOOD, 2, arms=[*left, "white"], purged=["red"]),
         button(TREE, 3, arms=left, purged=["red"]),
     ]
-    for at, step in enumerate(steps):
+    for at, declared in enumerate(steps):
         for agent in range(3):
-            fleet.take(agent, step)
+            fleet.take(agent, declared)
             fleet.step()
         red = fleet.counts.pop(("button", "red"), 0)
         fleet.counts["button", "red" if at < 2 else None] += red  # type: ignore[index]
@@ -392,3 +392,33 @@ def test_a_policy_that_was_implied_is_kept_when_the_fleet_grows(
     fleet.heal()
     assert [fleet.of(agent).bandits()[0].era for agent in range(2)] == [1, 1]
     settle(fleet, 2)
+
+
+@pytest.mark.parametrize("rewards", [0, 1])
+def test_a_new_agent_of_a_grown_fleet_takes_its_policy(rewards: int) -> None:
+    """Its file implies another one; it follows its neighbours unless it has chosen before."""
+    grown = replace(CLUSTER, max_agents=1500)
+    fleet = Many(nx.path_graph(3), declared=button(FLOOD, 0, cluster=grown))
+    for step in range(6):
+        fleet.play(step % 2, "button", 0.5)
+    settle(fleet, 2)
+    fleet.crash(2)
+    fleet.disks[2] = type(fleet.disks[2])()
+    fleet.declared[2] = {"button": bandit("button", BUTTON, grown)}
+    fleet.now += 5.0
+    fleet.restart(2)
+    assert fleet.of(2).bandits()[0].policy == LEDGER
+    for _ in range(rewards):
+        fleet.play(2, "button", 0.5)
+    if rewards:
+        fleet.steps(20)
+        assert fleet.node(2).refusals["bandit"]
+        assert "'flood-ts' there, 'ledger-ts' here" in str(fleet.node(2).events.notes)
+        return
+    settle(fleet, 3)
+    assert fleet.of(2).bandits()[0].policy == FLOOD
+    fleet.play(2, "button", 0.5)
+    settle(fleet, 3)
+    fleet.crash(2)
+    fleet.restart(2)
+    settle(fleet, 3)

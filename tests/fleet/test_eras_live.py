@@ -37,6 +37,10 @@ def eras(fleet: Fleet) -> set[tuple[str, int]]:
     return found
 
 
+def await_era(fleet: Fleet, policy: str, era: int) -> None:
+    fleet.until(lambda: eras(fleet) == {(policy, era)}, f"not all are in era {era}")
+
+
 def migrate(fleet: Fleet, steps: list[tuple[str, int]], seconds: float) -> None:
     """Change the policy under load; agents die right after they have taken each document."""
     fleet.start(*fleet.names)
@@ -46,7 +50,7 @@ def migrate(fleet: Fleet, steps: list[tuple[str, int]], seconds: float) -> None:
         time.sleep(seconds)  # of load, for pulls in every era
         table = BUTTON | {"policy": policy, "era": era}
         fleet.rule(f"{policy} in era {era}", {"button": table})
-        fleet.until(lambda step=(policy, era): eras(fleet) == {step}, f"not all are in era {era}")
+        await_era(fleet, policy, era)
         fleet.kill_two()
     for application in fleet.applications.values():
         application.stop()

@@ -100,6 +100,9 @@ SHARED = (
 
 MAX_ERA = 1_000_000
 
+FLOODING, COLLECTING = DEFAULT_POLICIES = "flood-ts", "ledger-ts"
+"""Of small and of large fleets, where no policy is stated."""
+
 
 @dataclass(frozen=True)
 class ClusterConfig:
@@ -553,7 +556,7 @@ def default_policy(cluster: ClusterConfig, values: Mapping[str, Any]) -> str:
     """
     if "features" in values:
         return "flooded-totals*lin-ts:disjoint=true"
-    return "flood-ts" if cluster.floods or "half_life" in values else "ledger-ts"
+    return FLOODING if cluster.floods or "half_life" in values else COLLECTING
 
 
 def from_journal(

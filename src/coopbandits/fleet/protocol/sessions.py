@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.config.bandits import DEFAULT_POLICIES, BanditConfig
 from coopbandits.fleet.protocol.arms import (
     MOST_LISTED,
     MOST_UNNAMED,
@@ -33,6 +33,7 @@ from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.storage.eras import Gossiped
 from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.records import Declared
+from coopbandits.fleet.storage.replica import Replica
 
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.node import Node
@@ -70,6 +71,8 @@ class Sessions:
         The neighbours by number.
     awake : dict of int to Session
         Those whose rounds end by the clock and that have something to do.
+    followed : callable
+        Called with a bandit that has taken over the fleet's policy.
     """
 
     def __init__(self, node: Node, terms: Callable[[BanditConfig, Gossiped], Terms]) -> None:
@@ -77,6 +80,7 @@ class Sessions:
         self.by_number: dict[int, Session] = {}
         self.peers = {peer.number: peer for peer in node.peers.values()}
         self.awake: dict[int, Session] = {}
+        self.followed: Callable[[BanditConfig], None] = lambda _: None
         self._waiting: dict[int, Session] = {}  # of synchronous bandits
         self._next_round = self._not_before = -math.inf
         self._revoked: frozenset[int] = frozenset()
@@ -208,6 +212,7 @@ class Sessions:
             if (greeting.era or 0) != session.bandit.era:
                 session.down(link)  # until the later one of both knows what the other does
                 return
+            session = self._as_the_fleet(session, greeting)
             self._require_same(link, session, greeting)
             session = self._with_arms(link, session, unpack_arms(greeting.arms))
             session.met(link, frame)
@@ -265,6 +270,31 @@ class Sessions:
                 f"{link.name} has other arms of bandit {bandit.name}, or another order; with "
                 f"policy {bandit.policy} they must be the same on all nodes"
             )
+
+    def _as_the_fleet(self, session: Session, greeting: Greeting) -> Session:
+        """Return the session, about the fleet's policy where this agent is new and states none.
+
+        Without a policy in its file an agent takes the one that `max_agents` implies, which a fleet
+        that has grown need not have. A neighbour that has another default is believed only before
+        the first choice: a liar must not change the policy of those that have learned.
+        """
+        bandit, replica = session.bandit, session.replica
+        if (
+            not bandit.is_implied
+            or greeting.digest == bandit.digest
+            or greeting.policy not in DEFAULT_POLICIES
+            or not isinstance(replica, Replica)
+            or replica.own_choices.any()
+        ):
+            return session
+        found = replace(bandit, policy=greeting.policy)
+        if found.digest != greeting.digest:
+            return session
+        known = replica.declared
+        replica.declare(Declared(known.name, found.shared, dict(known.arms)))
+        self._begin(found, replica)
+        self.followed(found)
+        return self.by_number[bandit.number]
 
     # Arms that only neighbours have
 

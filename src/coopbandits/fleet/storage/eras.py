@@ -240,11 +240,10 @@ class Gossiped(Protocol):
     """What gossip about entries asks of a state: that of a bandit, or that of its base."""
 
     certificates: list[bytes]
+    rounds: int
 
     @property
     def agent(self) -> FleetAgent: ...
-    @property
-    def rounds(self) -> int: ...
     @property
     def incarnation(self) -> int: ...
     @property

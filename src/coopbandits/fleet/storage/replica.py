@@ -445,10 +445,10 @@ class Replica:
             self._apply(Purged(fresh))
 
     def _declare(self, declared: Declared) -> None:
-        era, self.declared = self.era, declared
+        known, self.declared = self.declared.shared, declared
         if declared.nonce:
             self.tickets.begin(declared.nonce)
-        if self.era != era:
+        if any(known.get(key) != declared.shared.get(key) for key in ("policy", "era")):
             self._enter_era(declared)
         known = range(len(self.arms))
         added = declared.arms.keys() - self.arms.keys()
@@ -606,8 +606,6 @@ class Replica:
         self.proofs, self.certificates = state["proofs"], state["certificates"]
         self._spoken_state = state["before"]
         self._observed_since = [tuple(pull) for pull in state["since"]]
-
-
 
 
 def receive_as_spoken(
