@@ -422,3 +422,19 @@ def test_a_new_agent_of_a_grown_fleet_takes_its_policy(rewards: int) -> None:
     fleet.crash(2)
     fleet.restart(2)
     settle(fleet, 3)
+
+
+def test_a_greeting_of_another_era_changes_nothing() -> None:
+    """A neighbour alone cannot move an agent: nothing is exchanged, counted or refused."""
+    fleet = Many(nx.path_graph(2), declared=button(FLOOD, 0))
+    fleet.play(0, "button", 0.5)
+    settle(fleet, 2)
+    fleet.take(1, button(LEDGER, 7))
+    fleet.play(1, "button", 1.0)
+    fleet.play(0, "button", 1.0)
+    fleet.steps(60)
+    assert fleet.of(0).bandits()[0].policy == FLOOD
+    assert [fleet.of(agent).bandits()[0].era for agent in range(2)] == [0, 7]
+    assert [sum(fleet.learned(agent).values()) for agent in range(2)] == [2, 2]
+    assert not fleet.node(0).refusals
+    assert not fleet.node(1).refusals
