@@ -146,9 +146,9 @@ def test_arms_come_go_and_are_purged_between_eras() -> None:
     steps = [
         button(LEDGER, 1, arms=[*left, "red"]),
         button(LEDGER, 1, arms=left),
-        button(LEDGER, 1, arms=left, purged=["red"]),
         button(FLOOD, 2, arms=[*left, "white"], purged=["red"]),
-        button(TREE, 3, arms=left, purged=["red"]),
+        button(LEDGER, 3, arms=left, purged=["red"]),
+        button(TREE, 4, arms=left, purged=["red"]),
     ]
     for at, declared in enumerate(steps):
         for agent in range(3):

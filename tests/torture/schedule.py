@@ -243,7 +243,7 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     robust = setting.is_robust
     bandits = _drawn(setting.bandits, word_at(key, 3), possible=_can_widen(setting.policy))
     auto = _drawn(setting.auto, word_at(key, 4), possible=robust)
-    eras = _drawn(setting.eras, word_at(key, 6), possible=setting.has_eras)
+    eras = _drawn(setting.eras, word_at(key, 7), possible=setting.has_eras)
     durability = "power" if word_at(key, 0) % 3 == 0 else "process"
     kinds = dict(ANY_MODE)
     if robust:

@@ -538,6 +538,8 @@ class EntryExchange:
         `carried` is what the live part of the last era had when this process started: the own entry
         that its journal held has this as well, and a later life may have published both.
         """
+        if before is not None and not set(before.arms) <= set(self.arms):
+            return  # arms were purged, and what was signed before has another form by now
         restored = 0.0 * self._restored
         restored[:HEADER] = self._restored[:HEADER]
         if before is not None:
@@ -559,10 +561,7 @@ class EntryExchange:
         return self._restored, self._last_signed
 
     def _moved(self, before: EntryExchange) -> Callable[[Vector], Vector]:
-        """Return a function that brings a row of another exchange into the present order of arms.
-
-        All arms that it knew are still known: a purge comes after a declaration.
-        """
+        """Return a function that brings a row of another exchange into the present order of arms."""
         places = [self.arms.index(arm) for arm in before.arms]
 
         def moved(row: Vector) -> Vector:
