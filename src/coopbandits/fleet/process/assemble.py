@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.entries import Attributed, entry_number
@@ -112,7 +112,7 @@ def open_kept(
             found = from_journal(cluster, declared.name, log.number, shared)
             return Makers(
                 partial(make_agent, found, journal.origin),
-                partial(make_base_agent, found, journal.origin),
+                partial(make_agent, found, journal.origin, is_base=True),
             )
 
         bandit = from_journal(cluster, declared.name, log.number, declared.shared)
@@ -136,43 +136,19 @@ def make_agent(
     neighbors: Sequence[int],
     degrees: Mapping[int, int],
     num_arms: int,
+    *,
+    is_base: bool = False,
 ) -> FleetAgent:
-    """Return a fresh agent of a bandit."""
-    agent = bandit.policy_object.make_agent(view_of(bandit, origin, neighbors, degrees, num_arms))
-    if not isinstance(agent, FleetAgent):
-        raise InputError(
-            f"agents of policy {bandit.policy} lack {', '.join(missing_methods(agent))}, which a "
-            "fleet needs; write these methods"
-        )
-    return agent
+    """Return a fresh agent of a bandit, with Metropolis weights where degrees are known.
 
-
-def make_base_agent(
-    bandit: BanditConfig,
-    origin: Mapping[str, int],
-    neighbors: Sequence[int],
-    degrees: Mapping[int, int],
-    num_arms: int,
-) -> FleetAgent:
-    """Return a fresh agent that holds the pulls of a bandit's earlier eras."""
-    view = view_of(bandit, origin, neighbors, degrees, num_arms)
-    return cast("FleetAgent", base_policy(bandit.policy_object).make_agent(view))
-
-
-def view_of(
-    bandit: BanditConfig,
-    origin: Mapping[str, int],
-    neighbors: Sequence[int],
-    degrees: Mapping[int, int],
-    num_arms: int,
-) -> LocalView:
-    """Return what an agent knows, with Metropolis weights where degrees are known."""
+    With `is_base` it is one that holds the pulls of earlier eras.
+    """
     own = len(neighbors)
     weights = {j: 1.0 / (1.0 + max(own, degrees.get(j, own))) for j in sorted(neighbors)}
     total = 0.0
     for weight in weights.values():
         total += weight  # in this order, to round as the simulation's matrix does
-    return LocalView(
+    view = LocalView(
         agent_id=origin["number"],
         own_weight=1.0 - total,
         neighbor_weights=weights,
@@ -186,6 +162,14 @@ def view_of(
         told_time=bandit.half_life is not None,
         num_features=bandit.encoder.width,
     )
+    policy = bandit.policy_object
+    agent = (base_policy(policy) if is_base else policy).make_agent(view)
+    if not isinstance(agent, FleetAgent):
+        raise InputError(
+            f"agents of policy {bandit.policy} lack {', '.join(missing_methods(agent))}, which a "
+            "fleet needs; write these methods"
+        )
+    return agent
 
 
 # The protocol on top of them
