@@ -561,7 +561,7 @@ class EntryExchange:
         return self._restored, self._last_signed
 
     def _moved(self, before: EntryExchange) -> Callable[[Vector], Vector]:
-        """Return a function that brings a row of another exchange into the present order of arms."""
+        """Return a function that brings a row of another exchange into this order of arms."""
         places = [self.arms.index(arm) for arm in before.arms]
 
         def moved(row: Vector) -> Vector:

@@ -445,10 +445,10 @@ class Replica:
             self._apply(Purged(fresh))
 
     def _declare(self, declared: Declared) -> None:
-        known, self.declared = self.declared.shared, declared
+        before, self.declared = self.declared.shared, declared
         if declared.nonce:
             self.tickets.begin(declared.nonce)
-        if any(known.get(key) != declared.shared.get(key) for key in ("policy", "era")):
+        if any(before.get(key) != declared.shared.get(key) for key in ("policy", "era")):
             self._enter_era(declared)
         known = range(len(self.arms))
         added = declared.arms.keys() - self.arms.keys()
