@@ -379,8 +379,8 @@ def test_a_policy_that_was_implied_is_kept_when_the_fleet_grows(
         assert fleet.declared[agent]["button"].policy == LEDGER
     fleet.heal()
     assert fleet.of(0).bandits()[0].policy == FLOOD
-    assert "keeps policy flood-ts" in caplog.text
-    assert 'policy = "ledger-ts" and era = 1' in caplog.text
+    assert "bandit keeps the policy with which it has learned" in caplog.text
+    assert "bandit=button policy=flood-ts new=ledger-ts" in caplog.text
     settle(fleet, 2)
     for agent in range(2):
         fleet.take(agent, button(LEDGER, 1, cluster=grown))

@@ -88,8 +88,6 @@ def _check(paths: list[Path], *, insecure: bool) -> int:
         if len(paths) == 1:
             config = read_config(paths[0], now=now, insecure=insecure)
             typer.echo(explain(config, now))
-            for note in part("fleet.process.backup").kept_policies(config, now):
-                typer.echo(f"note: {note}")
             asyncio.run(part("fleet.process.main").check_start(config))
         else:
             text, problems = compare_files(paths, now=now, insecure=insecure)

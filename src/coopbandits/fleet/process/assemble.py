@@ -12,7 +12,6 @@ Tests and simulations of the fleet call the same functions with virtual clocks, 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -40,8 +39,8 @@ from coopbandits.fleet.process.declarations import (
     document_problems,
     in_force,
     journal_problems,
+    log_kept_policies,
     only_in_file,
-    policy_notes,
     purge_problems,
     room_for,
 )
@@ -56,8 +55,6 @@ from coopbandits.fleet.storage.records import Declared
 from coopbandits.fleet.storage.replica import Bandits, Replica
 from coopbandits.fleet.storage.tickets import Tickets
 from coopbandits.fleet.transport import Transport
-
-log = logging.getLogger(__name__)
 
 # The journal and its bandits
 
@@ -198,8 +195,7 @@ def make_shell(
     now = clock()
     document = adopted_document(config, bandits.journal)
     declared = in_force(config, document, bandits)
-    for text in policy_notes(bandits, in_force(config, document)):
-        log.warning("%s", text)
+    log_kept_policies(bandits, in_force(config, document))
     found = all_bandits(config, bandits, declared)
     documents = DocumentStore(cluster.name, config.document.operators, bandits.journal)
     settings = NodeSettings(

@@ -35,12 +35,7 @@ from coopbandits.fleet.config.bandits import BanditConfig, from_journal
 from coopbandits.fleet.config.eligibility import traits_of
 from coopbandits.fleet.identity.files import link_target, write_file
 from coopbandits.fleet.process.assemble import open_bandits, open_kept
-from coopbandits.fleet.process.declarations import (
-    adopted_document,
-    all_bandits,
-    in_force,
-    policy_notes,
-)
+from coopbandits.fleet.process.declarations import adopted_document, all_bandits, in_force
 from coopbandits.fleet.service.bandit import REMOVED, learned
 from coopbandits.fleet.storage.disk import DiskError, FileDisk, InUseError, MemoryDisk
 from coopbandits.fleet.storage.journal import check_identity, read_identity
@@ -188,19 +183,6 @@ def read(file: Path) -> bytes:
     if not data:
         raise InputError(f"{file} is empty; take another backup")
     return data
-
-
-def kept_policies(config: NodeConfig, now: float) -> list[str]:
-    """Return a sentence for every bandit whose policy is the journal's, not what the file implies.
-
-    Nothing of a journal that cannot be read: the agent says why when it starts.
-    """
-    try:
-        kept, _ = as_written(config, read(config.journal / "journal"), now)
-        declared = in_force(config, adopted_document(config, kept.journal))
-        return list(policy_notes(kept, declared))
-    except InputError:
-        return []
 
 
 # Export

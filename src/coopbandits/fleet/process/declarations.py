@@ -77,16 +77,19 @@ def _with_kept(bandits: Bandits, bandit: BanditConfig) -> BanditConfig:
     return replace(bandit, policy=shared["policy"], era=shared.get("era", 0))
 
 
-def policy_notes(bandits: Bandits, declared: Declarations) -> Iterator[str]:
-    """Yield a sentence for every bandit that keeps another policy than its file would imply now."""
+def log_kept_policies(bandits: Bandits, declared: Declarations) -> None:
+    """Log every bandit that keeps another policy than its file would imply for a new one."""
     for bandit in declared.values():
         kept = _with_kept(bandits, bandit)
         if kept.policy != bandit.policy and not kept.era:
-            yield (
-                f"bandit {bandit.name} keeps policy {kept.policy}, with which it has learned; a "
-                f"new bandit would have {bandit.policy}: to migrate, set policy = "
-                f'"{bandit.policy}" and era = {kept.era + 1} in the cluster\'s document, or in the '
-                "files of all nodes"
+            log.warning(
+                LogEvent(
+                    "bandit keeps the policy with which it has learned; to migrate, state the one "
+                    "that a new bandit would have, with era = 1",
+                    bandit=bandit.name,
+                    policy=kept.policy,
+                    new=bandit.policy,
+                )
             )
 
 
@@ -254,7 +257,14 @@ def take(service: ServedAgent, declared: Declarations) -> None:
     for bandit in declared.values():
         if bandit.era > eras.get(bandit.number, bandit.era):
             text = f"bandit {bandit.name} entered era {bandit.era} with policy {bandit.policy}"
-            log.info("%s", text)
+            log.info(
+                LogEvent(
+                    "bandit entered an era",
+                    bandit=bandit.name,
+                    era=bandit.era,
+                    policy=bandit.policy,
+                )
+            )
             node.events.note("era", text, bandit.name)
 
 
