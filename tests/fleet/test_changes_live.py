@@ -48,16 +48,30 @@ Totals = dict[tuple[str, str], tuple[int, float]]
 
 
 class Fleet:
-    """Agents that know where the first one listens and nothing else, and their applications."""
+    """Agents that know where the first one listens and nothing else, and their applications.
 
-    def __init__(self, folder: Path, listen: dict[str, str]) -> None:
+    Parameters
+    ----------
+    folder : Path
+        Holds all files.
+    listen : dict of str to str
+        Where every agent listens.
+    bandits : dict of str to table
+        What their files declare.
+    """
+
+    def __init__(
+        self, folder: Path, listen: dict[str, str], bandits: dict[str, Any] = BEGINNING
+    ) -> None:
+        self.names, first = list(listen), next(iter(listen))
+        self.contexts = {name: CONTEXTS[name] for name in bandits}
         self.folder, self.begun = folder, time.monotonic()
         self.key, self.dice = folder / "operator.key", Dice(1, 1)
         operator = key_text(make_key(self.key))
         init_authority(folder)
-        issue(folder, NAMES)
+        issue(folder, self.names)
         self.agents: dict[str, Agent] = {}
-        for name in NAMES:
+        for name in self.names:
             agent = Agent(folder / name, name, listen[name], folder)
             agent.tables |= {
                 "cluster": {
@@ -65,10 +79,10 @@ class Fleet:
                     "epoch": datetime(2026, 1, 31, tzinfo=UTC),
                     "rounds_per_second": 5.0,
                 },
-                "bandits": BEGINNING,
+                "bandits": bandits,
                 "document": {"operators": [operator]},
             }
-            agent.write(neighbors="auto", degree=3, seeds=[listen[NAMES[0]]])
+            agent.write(neighbors="auto", degree=3, seeds=[listen[first]])
             self.agents[name] = agent
         self.applications: dict[str, Application] = {}
         self.running: list[str] = []
@@ -90,7 +104,7 @@ class Fleet:
         """Let an application use each of some agents."""
         for name in names:
             address = f"unix:{self.agents[name].folder / 'api'}"
-            self.applications[name] = Application(address, CONTEXTS, NAMES.index(name))
+            self.applications[name] = Application(address, self.contexts, self.names.index(name))
             self.applications[name].start()
 
     def kill_two(self, *wanted: str) -> None:

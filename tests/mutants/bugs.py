@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 class Mutant(NamedTuple):
     """A bug: in which file which text becomes which, with which policies it shows, and whether it
-    takes two bandits."""
+    takes two bandits, or policies that change."""
 
     name: str
     file: str
@@ -15,6 +15,7 @@ class Mutant(NamedTuple):
     replacement: str
     policies: tuple[str, ...]
     bandits: bool = False
+    eras: bool = False
 
 
 ROBUST = ("tree-ts", "flood-ts")
@@ -239,5 +240,29 @@ MUTANTS = (
         "        if False:\n",
         ROBUST,
         bandits=True,
+    ),
+    Mutant(
+        "a new era forgets what was pulled in the one before",
+        "fleet/storage/eras.py",
+        "        flood.carry(live.totals, live.pulls, live.clock)\n",
+        "        flood.carry(0.0 * live.totals, 0.0, live.clock)\n",
+        ("ledger-ts", "tree-ts"),
+        eras=True,
+    ),
+    Mutant(
+        "a new era is entered without being stored",
+        "fleet/storage/replica.py",
+        "                if is_news:\n                    self.journal",
+        "                if False:\n                    self.journal",
+        ("flood-ts", "ledger-ts"),
+        eras=True,
+    ),
+    Mutant(
+        "an agent that starts forgets the base",
+        "fleet/storage/replica.py",
+        '            holder.restore_state(base["agent"])\n',
+        "",
+        ("flood-ts", "ledger-ts"),
+        eras=True,
     ),
 )

@@ -29,9 +29,9 @@ CHILD = """
 import json, logging, sys
 logging.disable(logging.CRITICAL)
 from tests.torture import Setting, make_schedule, play
-first, limit, policies, bandits = json.loads(sys.argv[1])
+first, limit, policies, bandits, eras = json.loads(sys.argv[1])
 for seed in range(first, limit):
-    setting = Setting(policies[seed % len(policies)], bandits=bandits, auto=False)
+    setting = Setting(policies[seed % len(policies)], bandits=bandits, auto=False, eras=eras)
     outcome = play(make_schedule(seed, setting))
     if outcome.violation:
         print(json.dumps([seed, outcome.violation]))
@@ -92,7 +92,7 @@ def mutate(mutant: Mutant, folder: Path) -> None:
 
 def torture(source: Path, mutant: Mutant, first: int, limit: int) -> tuple[int, str]:
     """Return the first failing seed and why, or the limit; in a process of its own."""
-    given = json.dumps([first, limit, mutant.policies, mutant.bandits])
+    given = json.dumps([first, limit, mutant.policies, mutant.bandits, mutant.eras])
     done = subprocess.run(
         [sys.executable, "-c", CHILD, given],
         env=os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{ROOT}"},

@@ -55,11 +55,14 @@ class Declared:
         Whether it has the second bandit; once it has, it keeps it.
     extra, purged : bool
         Whether the first has the arm that comes and goes, or purges it, which is for ever.
+    era : int
+        The era of both.
     """
 
     side: bool = True
     extra: bool = False
     purged: bool = False
+    era: int = 0
 
     def bandits(self, main: BanditConfig) -> dict[str, BanditConfig]:
         """Return the bandits, of which the first one is like `main`."""

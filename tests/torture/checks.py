@@ -48,6 +48,9 @@ class Checks:
         self.outlives = traits.outlives
         # Without an author nothing is ever taken out again: neither lies nor what others have lost.
         self.authorless = traits.outlives and not traits.grows
+        if stage.schedule.eras:  # some of them have another policy: what holds for all of them
+            self.outlives = self.authorless = True
+            self.grows = False
         there = len(stage.actors) + (stage.liar is not None)
         self.most_agents = there if self.grows else MAX_AGENTS
         self.lost_most = 0.0

@@ -157,7 +157,7 @@ class Lives:
             self.act(actor, actor.process.take, self._declared(actor))
 
     def _declared(self, actor: Actor) -> dict[str, BanditConfig]:
-        main = self.stage.bandit
+        main = self.stage.setting.bandit_in(actor.file.era)
         return actor.file.bandits(main) if self.stage.schedule.bandits else {MAIN: main}
 
     def _started(self, actor: Actor, process: Process) -> None:

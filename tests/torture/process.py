@@ -23,6 +23,7 @@ from coopbandits.fleet.process.assemble import make_members, make_shell, open_ba
 from coopbandits.fleet.process.declarations import Declarations, take
 from coopbandits.fleet.process.runtime import JUMP
 from coopbandits.fleet.process.shell import BackgroundRewriter, Done, GroupCommit
+from coopbandits.fleet.protocol.frames import BASE
 from coopbandits.fleet.service import Choice, Receipt, UnavailableError
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import DiskError, FileDisk
@@ -264,7 +265,7 @@ class Process:
     def held(self) -> dict[Entry, float]:
         """Return the versions of the entries that the agent knows, where there are any."""
         return {
-            (bandit, number): version
+            (bandit % BASE, number): version
             for bandit, session in self.sessions.items()
             if session.entries is not None
             for number, version in session.entries.machine.held().items()

@@ -52,7 +52,8 @@ def told(outcome: Outcome, shortest: Outcome) -> str:
 
 def _world(schedule: Schedule) -> str:
     two = "; two bandits" if schedule.bandits else ""
-    return two + ("; agents find each other" if schedule.auto else "")
+    found = two + ("; agents find each other" if schedule.auto else "")
+    return found + ("; the policy changes" if schedule.eras else "")
 
 
 def _weather(outcome: Outcome) -> str:

@@ -8,7 +8,7 @@ shifting anything else, since every draw is a word at a place of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -34,6 +34,9 @@ ARMS = ("best", "good", "poor")
 MAIN = "main"
 """The bandit that all agents have."""
 
+CARRIED = ("flood-ts", "ledger-ts", "tree-ts")
+"""Policies that become each other, in this order."""
+
 TROUBLES, WEATHER, PHASES, MESSAGES, PULLS, DISKS, IDENTITIES, LIES, JOINS = range(9)
 """Streams of words."""
 
@@ -56,6 +59,8 @@ class Setting:
         Whether there are two bandits, and arms that come and go; None lets the seed say.
     auto : bool or None
         Whether agents find their neighbours themselves; None lets the seed say.
+    eras : bool or None
+        Whether the policy changes, and with it eras; None lets the seed say.
     """
 
     policy: str = "flood-ts"
@@ -64,6 +69,7 @@ class Setting:
     half_life: float | None = None
     bandits: bool | None = None
     auto: bool | None = None
+    eras: bool | None = None
 
     def __post_init__(self) -> None:
         require_count("agents", self.agents, least=3)
@@ -88,6 +94,11 @@ class Setting:
                 f"--policy is {self.policy!r}, whose agents wait for each other, and with --auto "
                 "neighbours come and go; choose a robust one, such as flood-ts"
             )
+        if self.eras and not self.has_eras:
+            raise InputError(
+                f"--policy is {self.policy!r}, and with --eras it changes among "
+                f"{', '.join(CARRIED)}; choose one of these, without --half-life"
+            )
         if self.half_life is None:
             return
         for problem in half_life_problems(self.bandit(), self.half_life):
@@ -97,6 +108,18 @@ class Setting:
                 f"--half-life is {self.half_life:g} s; clocks jump by minutes here, and may differ "
                 "by an eighth of it: give at least 1h"
             )
+
+    @property
+    def has_eras(self) -> bool:
+        """Whether its policy can become another one."""
+        return self.policy in CARRIED and self.half_life is None
+
+    def bandit_in(self, era: int) -> BanditConfig:
+        """Return the bandit in some era."""
+        if not era:
+            return self.bandit()
+        policy = CARRIED[(CARRIED.index(self.policy) + era) % len(CARRIED)]
+        return replace(self.bandit(), policy=policy, era=era)
 
     @property
     def is_robust(self) -> bool:
@@ -176,8 +199,9 @@ class Schedule:
         That of all agents.
     weather, troubles : Weather and tuple of Trouble
         What goes wrong all the time, and what at one time.
-    bandits, auto : bool
-        Whether there are two bandits, and whether agents find their neighbours themselves.
+    bandits, auto, eras : bool
+        Whether there are two bandits, whether agents find their neighbours themselves, and whether
+        the policy changes.
     """
 
     seed: int
@@ -187,6 +211,7 @@ class Schedule:
     troubles: tuple[Trouble, ...]
     bandits: bool = False
     auto: bool = False
+    eras: bool = False
 
 
 ANY_MODE = {
@@ -203,8 +228,12 @@ ROBUST_ONLY = {"lose": 2, "rollback": 2, "rewire": 2, "liar": 4}
 ARMS_ONLY = {"declare": 8}
 """Kinds that take two bandits, and arms that come and go."""
 
+ERAS_ONLY = {"migrate": 8}
+"""Kinds that take a policy that may change."""
+
 SHARE = 4
-"""Where nothing is said of it, one seed in so many has two bandits, and one finds neighbours."""
+"""Where nothing is said of it, one seed in so many has two bandits, one finds neighbours, and one
+changes its policy."""
 
 
 def make_schedule(seed: int, setting: Setting) -> Schedule:
@@ -214,6 +243,7 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     robust = setting.is_robust
     bandits = _drawn(setting.bandits, word_at(key, 3), possible=_can_widen(setting.policy))
     auto = _drawn(setting.auto, word_at(key, 4), possible=robust)
+    eras = _drawn(setting.eras, word_at(key, 7), possible=setting.has_eras)
     durability = "power" if word_at(key, 0) % 3 == 0 else "process"
     kinds = dict(ANY_MODE)
     if robust:
@@ -224,12 +254,14 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
         kinds |= ARMS_ONLY
     if auto:
         del kinds["rewire"]  # there are no lists
+    if eras:
+        kinds |= ERAS_ONLY
     bag = [kind for kind, weight in kinds.items() for _ in range(weight)]
     count = 1 + word_at(key, 1) % max(1, setting.rounds // 25)
     made = [_trouble(key, 8 * (i + 1), bag, setting) for i in range(count)]
     weather = make_weather(seed, robust)
     troubles = tuple(sorted(made))
-    return Schedule(seed, setting, durability, weather, troubles, bandits, auto)
+    return Schedule(seed, setting, durability, weather, troubles, bandits, auto, eras)
 
 
 def _drawn(asked: bool | None, word: int, *, possible: bool) -> bool:

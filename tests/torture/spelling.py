@@ -64,7 +64,10 @@ def command(schedule: Schedule) -> str:
     setting = schedule.setting
     troubles = [spell_trouble(trouble) for trouble in schedule.troubles] or [NONE]
     forgets = "" if setting.half_life is None else f" --half-life {setting.half_life:g}s"
-    world = f"--{'' if schedule.bandits else 'no-'}bandits --{'' if schedule.auto else 'no-'}auto"
+    worlds = {"bandits": schedule.bandits, "auto": schedule.auto}
+    if schedule.setting.has_eras:
+        worlds["eras"] = schedule.eras
+    world = " ".join(f"--{'' if is_so else 'no-'}{name}" for name, is_so in worlds.items())
     return (
         f"python -m tests.torture --policy '{setting.policy}' --agents {setting.agents} --rounds "
         f"{setting.rounds}{forgets} {world} --seed {schedule.seed} "

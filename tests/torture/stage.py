@@ -46,6 +46,7 @@ class Stage:
         self.weather = schedule.weather
         self.time, self.events, self._planned = 0, 0, 0
         self.healed = False
+        self.era = 0  # the latest
         self._queue: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         size = self.setting.agents
         self.actors = [Actor(schedule.seed, i, lambda: self.time) for i in range(size)]
@@ -136,15 +137,18 @@ class Stage:
         self.plan(SECOND, self._look)
 
     def _look(self) -> None:
-        if self.schedule.bandits:
+        if self.schedule.bandits or self.era:
             self._complete()
         self.operator.hand_over(self.actors[0])  # who got the latest may have lost it
         self.checks.settle()
         self.plan(SECOND // 2, self._look)
 
     def _complete(self) -> None:
-        """Give the second bandit to those who have not got it yet."""
+        """Bring all agents to the latest era, and give them the second bandit."""
         for actor in self.actors:
-            actor.file.side = True
-            if actor.process is not None and not actor.process.has_side:
+            actor.file.side, actor.file.era = True, self.era
+            process = actor.process
+            if process is not None and (
+                process.replica.era != self.era or (self.schedule.bandits and not process.has_side)
+            ):
                 self.lives.redeclare(actor)

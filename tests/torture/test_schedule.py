@@ -11,7 +11,7 @@ import pytest
 
 from coopbandits.core.errors import InputError
 from tests.torture import Outcome, Schedule, Setting, make_schedule, shrink
-from tests.torture.schedule import ANY_MODE, ARMS_ONLY, ROBUST_ONLY
+from tests.torture.schedule import ANY_MODE, ARMS_ONLY, ERAS_ONLY, ROBUST_ONLY
 from tests.torture.spelling import changed, command
 from tests.torture.troubles import KINDS
 
@@ -23,9 +23,10 @@ def test_a_seed_decides() -> None:
 
 
 def test_every_kind_of_trouble_comes() -> None:
-    assert set(KINDS) == {*ANY_MODE, *ROBUST_ONLY, *ARMS_ONLY}
-    assert kinds(Setting("tree-ts", bandits=False, auto=False)) == set(KINDS) - set(ARMS_ONLY)
-    assert kinds(Setting("tree-ts", bandits=True, auto=False)) == set(KINDS)
+    assert set(KINDS) == {*ANY_MODE, *ROBUST_ONLY, *ARMS_ONLY, *ERAS_ONLY}
+    plain = set(KINDS) - {*ARMS_ONLY, *ERAS_ONLY}
+    assert kinds(Setting("tree-ts", bandits=False, auto=False, eras=False)) == plain
+    assert kinds(Setting("tree-ts", bandits=True, auto=False, eras=True)) == set(KINDS)
     assert kinds(Setting("tree-ts", bandits=True, auto=True)) == set(KINDS) - {"rewire"}
     assert kinds(Setting("dec-ts")) == set(ANY_MODE)
 

@@ -212,6 +212,27 @@ def _declare(stage: Stage, actor: Actor, trouble: Trouble) -> None:
         stage.plan(trouble.length, _die_of_it, stage, actor, trouble)
 
 
+def _migrate(stage: Stage, actor: Actor, trouble: Trouble) -> None:
+    """Begin a new era on one agent, and later on others, while they run or with their next start.
+
+    Some are killed soon after, and some skip an era.
+    """
+    stage.era += 1 + (trouble.word >> 40 & 1)
+    _enter(stage, actor, trouble, stage.era)
+    for other in stage.actors:
+        word = trouble.word >> other.index
+        if other is not actor and word & 3:
+            stage.plan(word % trouble.length, _enter, stage, other, trouble, stage.era)
+
+
+def _enter(stage: Stage, actor: Actor, trouble: Trouble, era: int) -> None:
+    actor.file.era = max(actor.file.era, era)
+    if (trouble.word >> actor.index) & 12:  # otherwise with its next start
+        stage.lives.redeclare(actor)
+    if trouble.word >> 33 & 1:
+        stage.plan(trouble.length % (SECOND // 2), _die_of_it, stage, actor, trouble)
+
+
 KINDS: dict[str, Strike] = {
     "kill": _kill,
     "power": _kill,
@@ -235,4 +256,5 @@ KINDS: dict[str, Strike] = {
     "rewire": _rewire,
     "liar": _liar,
     "declare": _declare,
+    "migrate": _migrate,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,9 +19,11 @@ from coopbandits.fleet.address import show_place
 from coopbandits.fleet.client import Client, UnreachableError
 from coopbandits.fleet.config import ClusterConfig, parse_config
 from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.config.consistency import era_problems
 from coopbandits.fleet.config.read import load, parse_bandits
 from coopbandits.fleet.document.content import (
     Document,
+    carry_problems,
     differences,
     read_document,
     unmentioned,
@@ -123,12 +126,16 @@ def diff_command(
     document = load_document(new)
     if before is not None:
         changes, same = differences(before, document), unmentioned(before, document)
+        problems = list(carry_problems(before, document))
     else:
         (client,) = clients_of([old], token_file, (ca, certificate, key))
         held, running = _state_of(old, client)
         changes, same = _effects(document, running)
         changes = [*differences(held, document), *changes]
+        problems = list(_carry_problems(document, running))
     typer.echo("\n".join([*(changes or ["nothing changes"]), *same]))
+    if problems:
+        raise InputError("\n".join(problems))
 
 
 @cluster.command("apply")
@@ -213,13 +220,16 @@ def status_command(
     for address, client in zip(agents, clients, strict=True):
         try:
             with client:
-                rows.append(client.cluster())
+                rows.append((client.cluster(), client.bandits()))
         except (UnreachableError, UnavailableError, InputError) as error:
             problems.append(f"{address}: {error}")  # what the others say is worth knowing still
-    for row in rows:
+    for row, bandits in rows:
         typer.echo(_row(row))
-    problems += [f"{row['id']}: {row['alarm']}" for row in rows if row["alarm"]]
-    if len({(row["version"], row["digest"]) for row in rows}) > 1:
+        for each in bandits:
+            if not each.retired:
+                typer.echo(f"  bandit {each.name}: {each.policy}, era {each.era}")
+    problems += [f"{row['id']}: {row['alarm']}" for row, _ in rows if row["alarm"]]
+    if len({(row["version"], row["digest"]) for row, _ in rows}) > 1:
         problems.append("not all agents have the same document yet")
     if problems:
         raise typer.Exit(say("\n".join(problems), 1))
@@ -272,6 +282,14 @@ def _effects(document: Document, running: Running) -> tuple[list[str], list[str]
     return changes, same
 
 
+def _carry_problems(document: Document, running: Running) -> Iterator[str]:
+    """Yield a sentence for every running bandit that cannot go on as a document declares it."""
+    for name, bandit in parse_bandits(document.bandits, ClusterConfig("", 0)).items():
+        state = running.get(name)
+        if state is not None and not bandit.is_implied:
+            yield from era_problems(replace(bandit, policy=state.policy, era=state.era), bandit)
+
+
 def _changed_facts(state: BanditState, bandit: BanditConfig, *, has_policy: bool) -> Iterator[str]:
     """Yield what a declaration changes of a running bandit, as far as its agent tells."""
     frozen = [arm.name for arm in bandit.arms if arm.frozen]
@@ -281,7 +299,7 @@ def _changed_facts(state: BanditState, bandit: BanditConfig, *, has_policy: bool
         ("frozen", ", ".join(state.frozen) or "none", ", ".join(frozen) or "none"),
     ]
     if has_policy:
-        facts.append(("policy", state.policy, bandit.policy))
+        facts += [("policy", state.policy, bandit.policy), ("era", state.era, bandit.era)]
     for key, was, now in facts:
         if was != now:
             yield f"{key}: {was} -> {now}"

@@ -193,6 +193,27 @@ class ContextBuffer:
             self._latest = None
 
 
+def joined(live: Estimate, base: Estimate) -> Estimate:
+    """Return the estimate of two disjoint sets of pulls; agents are those of the first."""
+    extra, certain = live.extra, live.certain
+    if len(extra):  # a linear model
+        extra = extra._replace(outer=extra.outer + base.extra.outer)
+    if certain is not None:
+        certain = None if base.certain is None else _both(certain, base.certain)
+    return live._replace(
+        sums=live.sums + base.sums,
+        counts=live.counts + base.counts,
+        time=live.time + base.time,
+        squares=live.squares + base.squares if len(live.squares) else (),
+        extra=extra,
+        certain=certain,
+    )
+
+
+def _both(one: Share, other: Share) -> Share:
+    return Share(one.sums + other.sums, one.counts + other.counts)
+
+
 class CooperativeAgent(ContextAgent):
     """An aggregation times an index.
 
@@ -208,6 +229,12 @@ class CooperativeAgent(ContextAgent):
         The policy's spelling; a state is only restored into an agent of the same policy.
     parts : Parts, optional
         The policy's parts, which say whether what it recommends can have a confidence.
+
+    Attributes
+    ----------
+    base : Machine or None
+        Holds other pulls of the same statistic, whose totals are added to all that is read. A fleet
+        keeps there what was learned before a bandit changed its aggregation.
     """
 
     def __init__(
@@ -221,6 +248,7 @@ class CooperativeAgent(ContextAgent):
         super().__init__(view)
         self.parts = parts
         self.machine = machine
+        self.base: Machine | None = None
         self.index = index
         self.numbers = index.numbers(view)
         self.policy = policy
@@ -249,12 +277,12 @@ class CooperativeAgent(ContextAgent):
             return self._choose_among(word, allowed, self.buffer.read_all(context))
         if context is not None:
             raise self._needless_context()
-        estimate = with_open_pulls(self.machine.estimate(), self.open_pulls)
+        estimate = with_open_pulls(self.estimate(), self.open_pulls)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
     def draws(self, context: Context | None = None) -> Draws | None:
         """Return the distribution of the arms' values now, where they are independent draws."""
-        estimate = self.machine.estimate()
+        estimate = self.estimate()
         if self.buffer is not None:
             estimate = self.buffer.shown(estimate, self.buffer.read_all(context))
         else:
@@ -277,7 +305,7 @@ class CooperativeAgent(ContextAgent):
 
     def _choose_among(self, word: int, allowed: Sequence[int] | None, features: Context) -> int:
         buffer = cast("ContextBuffer", self.buffer)
-        estimate = buffer.shown(self.machine.estimate(), features)
+        estimate = buffer.shown(self.estimate(), features)
         return choose_arm(self.index, self.numbers, estimate, word, allowed)
 
     def _needless_context(self) -> InputError:
@@ -310,12 +338,13 @@ class CooperativeAgent(ContextAgent):
 
     def estimate(self) -> Estimate:
         """Return the network totals as seen now, without open pulls."""
-        return self.machine.estimate()
+        found = self.machine.estimate()
+        return found if self.base is None else joined(found, self.base.estimate())
 
     def outlook(self, context: Context) -> tuple[Vector, Vector]:
         if self.buffer is None:
             raise self._needless_context()
-        estimate = in_context(self.machine.estimate(), self.buffer.read_all(context))
+        estimate = in_context(self.estimate(), self.buffer.read_all(context))
         return self.index.outlook(estimate, self.numbers)
 
     def recommend(self, confidence: float = CONFIDENCE) -> Recommendation:
@@ -324,7 +353,7 @@ class CooperativeAgent(ContextAgent):
         It may be asked for as often as one likes, and the answer acted upon at any time.
         """
         require_certain(f"policy {self.policy}", self.parts)
-        return recommend(self.machine.estimate(), self.view.sigma, confidence)
+        return recommend(self.estimate(), self.view.sigma, confidence)
 
     def scatter(self, bounded: bool = False) -> Scatter | None:
         """Return how much sites differ, where the agent knows others one by one."""
@@ -335,7 +364,8 @@ class CooperativeAgent(ContextAgent):
         return self.machine.moving()
 
     def share(self) -> Share:
-        return self.machine.share()
+        found = self.machine.share()
+        return found if self.base is None else _both(found, self.base.share())
 
     def check_claims(self, message: Vector, claims: Claims, now: float) -> None:
         self.machine.check_claims(message, claims, now)

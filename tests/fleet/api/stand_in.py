@@ -114,7 +114,7 @@ class StandIn:
 
     def bandits(self) -> list[BanditState]:
         done, waiting = len(self.settled), len(self.open)
-        return [BanditState(self.name, 0, "best", self.names, None, [], False, 0, done, waiting)]
+        return [BanditState(self.name, 0, "best", self.names, None, [], False, 0, done, waiting, 0)]
 
     def export(self) -> dict[str, Any]:
         return {"arms": self.rewards}

@@ -104,6 +104,7 @@ OTHERS: dict[str, Any] = {
     "name": "mill",
     "epoch": 1769860801,
     "policy": "flood-ts:family=gaussian",
+    "era": 1,
     "reward_range": (0.0, 1.5),
     "sigma": 1.0,
     "num_agents": 4,

@@ -50,7 +50,8 @@ def test_a_document_is_handed_over_and_its_state_told(
         app(["cluster", *words], standalone_mode=False)
         return capsys.readouterr().out
 
-    assert run("status", at) == "n0: no document; neighbours: none\n"
+    shown = "  bandit only: flood-ts, era 0\n"
+    assert run("status", at) == f"n0: no document; neighbours: none\n{shown}"
     assert "+ [cluster] version = 1" in run("diff", at, str(path))
     assert run("apply", str(path), "--to", at).startswith("n0 has version 1, ")
     same = "= bandit only is not mentioned and continues\n"
@@ -195,3 +196,25 @@ def test_no_help_has_words_in_brackets() -> None:
     texts = [str(each.callback.__doc__) for each in cluster.cluster.registered_commands]
     assert len(texts) > 5
     assert not [text for text in texts if "[" in text]
+
+
+def test_diff_shows_a_change_of_policy_and_refuses_one_that_forgets(
+    run: Run, shop: Server, tmp_path: Path
+) -> None:
+    table = '[bandits.button]\narms = ["red", "green"]\nreward_range = [0.0, 1.0]\n'
+    below = f'{table}policy = "ledger-ts"\nera = 1\n'
+    shown = run("diff", shop, below=below)
+    assert "~ bandit button policy: flood-ts -> ledger-ts" in shown
+    assert "~ bandit button era: 0 -> 1" in shown
+    path = tmp_path / "cluster.toml"
+    with pytest.raises(InputError, match="set era = 1 to carry over what was learned"):
+        run("diff", shop, below=f'{table}policy = "ledger-ts"\n')
+    with pytest.raises(InputError, match="does not keep each agent's own totals apart"):
+        run("diff", shop, below=f'{table}policy = "gossip-ts"\nera = 1\n')
+    run("apply", shop, below=below)
+    with Client(str(shop.address)) as client:
+        assert client.health()["bandits"]["button"]["era"] == 1
+    older = tmp_path / "older.toml"
+    older.write_text(path.read_text().replace("era = 1", "era = 2"))
+    with pytest.raises(InputError, match="era is 1, but the bandit is in era 2"):
+        app(["cluster", "diff", str(older), str(path)], standalone_mode=False)

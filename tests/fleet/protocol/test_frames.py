@@ -204,7 +204,7 @@ BAD = {
     "hello": ("oversized", header(1, length=2**32 - 1)),
     "vector": ("oversized", 3 * FULL + header(2, length=8)),
     "uneven": ("malformed", header(2, length=9)),
-    "flags": ("malformed", header(2, 8)),
+    "flags": ("malformed", header(2, 16)),
     "beat with flags": ("malformed", header(3, 1)),
     "beat with a body": ("malformed", header(3, length=1)),
     "silent with a body": ("malformed", header(2, frames.SILENT, 8)),

@@ -93,6 +93,9 @@ class AnyAggregation(Named, ABC):
     takes_time : bool
         Whether its machines can be told the time (`Machine.pass_time`), and with a `discount`
         forget by that instead of by rounds, as agents of a fleet do.
+    keeps_own : bool
+        Whether its machines keep their agent's own totals apart from those of others, so that a
+        fleet can carry them into another aggregation (`Machine.own_totals`).
     """
 
     mode: ClassVar[str] = ""
@@ -106,6 +109,7 @@ class AnyAggregation(Named, ABC):
     outlives: ClassVar[bool] = False
     overtakes: ClassVar[bool] = False
     takes_time: ClassVar[bool] = False
+    keeps_own: ClassVar[bool] = False
 
     @property
     def needs(self) -> frozenset[str]:
@@ -214,6 +218,10 @@ class Machine(Stateful, ABC):
         pulls: nothing is lost, and nothing counts twice.
         """
         raise InputError(f"{self.owner} does not report its share of what was observed")
+
+    def own_totals(self) -> tuple[Vector, int]:
+        """Return the registers of all own pulls as they count at a clock, and that clock."""
+        raise InputError(f"{type(self).__name__} does not keep its own totals apart")
 
     def scatter(self, bounded: bool) -> Scatter | None:
         """Return how much sites differ; None where an agent does not know others one by one.

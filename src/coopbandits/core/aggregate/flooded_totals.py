@@ -507,6 +507,40 @@ class FloodedTotalsMachine(FieldMachine):
         marks[:, PULLS] = self.registers.version(entries[:, HEADER:])
         marks[:, BEHIND] = decayed_rounds(s.me.decay, entries[:, 1])
 
+    def carry(self, totals: Vector, pulls: float, clock: int) -> None:
+        """Add pulls that were gathered by another aggregation to the own entry.
+
+        `totals` are the registers of the statistic as they counted at a clock, without the number
+        of `pulls` ever made where that travels beside them.
+        """
+        if not pulls:
+            return
+        s, size = self.state, totals.size
+        at, added = s.me.place, np.zeros(s.former.size)
+        added[:size] = totals
+        if s.me.decay != 1.0:
+            s.me.clock = max(s.me.clock, clock)
+            age, added[-1] = int(age_of(s, at)), pulls
+            self.registers.age(s.entries[at, HEADER:], s.former, rounds=age)
+            self.registers.age(added, rounds=s.me.clock - clock)
+            s.tags[at, DELAY] = 0.0
+            s.entries[at, 1] = s.me.clock + 1.0
+        else:
+            s.entries[at, 1] = s.me.rounds + 1.0
+        s.entries[at, HEADER:] += added
+        s.told[:] = 0.0
+        s.tags[at, CHANGED], s.tags[at, SOURCE] = s.me.rounds + 2.0, ITSELF
+        self._mark()
+
+    def taken_over(self, state: State, rounds: int) -> State:
+        """Return the state of another flood of the same registers as one that fits this one.
+
+        Messages are numbered on from a number of rounds.
+        """
+        fresh = self.export_state()
+        kept = {name: value for name, value in state.items() if name in fresh}
+        return fresh | kept | {"rounds": rounds}
+
     def share(self) -> Share:
         """Return the own totals, also those of former numbers, as they count now."""
         s = self.state
@@ -702,6 +736,7 @@ class FloodedTotals(Aggregation):
     shares: ClassVar[str] = OWN
     exact: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
+    keeps_own: ClassVar[bool] = True
     takes_time: ClassVar[bool] = True
     grows: ClassVar[bool] = True
     outlives: ClassVar[bool] = True

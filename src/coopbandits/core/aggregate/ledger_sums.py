@@ -501,6 +501,7 @@ class LedgerSums(Aggregation):
     exact: ClassVar[bool] = True
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
+    keeps_own: ClassVar[bool] = True
     outlives: ClassVar[bool] = True
     versioned: ClassVar[bool] = True
     certifies: ClassVar[bool] = True

@@ -429,6 +429,9 @@ class TreeSumsMachine(FieldMachine):
             return moved | {"up": list(own).index(parent)}
         return moved | {"up": NOBODY, "dist": FAR}
 
+    def own_totals(self) -> tuple[Vector, int]:
+        return self.state.own[: self.registers.size].copy(), int(self.state.me.clock)
+
     def restore_state(self, state: State) -> None:
         super().restore_state(state)
         sum_branches(self.state)
@@ -479,6 +482,7 @@ class TreeSums(Aggregation):
     exact: ClassVar[bool] = True
     overtakes: ClassVar[bool] = True
     checks_claims: ClassVar[bool] = True
+    keeps_own: ClassVar[bool] = True
     takes_time: ClassVar[bool] = True
     machine: ClassVar[type[FieldMachine]] = TreeSumsMachine
     shared: ClassVar[str] = "own"

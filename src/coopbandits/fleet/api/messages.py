@@ -105,6 +105,7 @@ class BanditAnswer(msgspec.Struct):
     round: int
     rewards: int
     open_tickets: int
+    era: int
 
 
 class BanditsAnswer(msgspec.Struct):

@@ -94,9 +94,14 @@ INTERMEDIATES_BYTES = 1 << 16
 """Room for the intermediate certificates of all of them."""
 
 SHARED = (
-    "policy", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life", "features",
+    "policy", "era", "reward_range", "sigma", "num_agents", "lambda_bound", "half_life", "features",
 )  # fmt: skip
 """The settings of a bandit that must be equal on two agents that gossip about it."""
+
+MAX_ERA = 1_000_000
+
+FLOODING, COLLECTING = DEFAULT_POLICIES = "flood-ts", "ledger-ts"
+"""Of small and of large fleets, where no policy is stated."""
 
 
 @dataclass(frozen=True)
@@ -321,6 +326,11 @@ NumAgents = Annotated[
     Count | Literal["estimate"], Meta(description="a whole number, at least 1, or 'estimate'")
 ]
 
+Era = Annotated[
+    int,
+    Meta(ge=0, le=MAX_ERA, description=f"a whole number from 0 to {MAX_ERA}"),
+]
+
 LambdaBound = Annotated[
     Annotated[float, Meta(ge=0, lt=1)] | Literal["estimate"],
     Meta(description="a number in [0, 1), or 'estimate'"),
@@ -343,6 +353,8 @@ class BanditConfig:
         Its options; none if it is retired.
     policy : str
         The spelling of a policy that can run in a fleet; see `eligibility`.
+    era : int
+        A higher one than before allows another policy; what was learned is carried over.
     reward_range : (float, float) or None
         Lowest and highest reward.
     sigma : float or None
@@ -363,6 +375,8 @@ class BanditConfig:
         Holds a token that gives access to this bandit only.
     purged : tuple of str
         Ids of arms of which only the number of pulls is kept.
+    is_implied : bool
+        Whether no policy was stated: then one that a journal has counts instead.
     """
 
     name: str
@@ -370,6 +384,7 @@ class BanditConfig:
     cluster: ClusterConfig
     arms: Annotated[tuple[Arm, ...], read_arms] = ()
     policy: Annotated[str, read_policy] = "flood-ts"
+    era: Era = 0
     reward_range: Annotated[tuple[float, float], read_range] | None = None
     sigma: Positive | None = None
     num_agents: NumAgents | None = None
@@ -380,6 +395,7 @@ class BanditConfig:
     pinned: Name | None = None
     token_file: FilePath | None = None
     purged: ArmIds = ()
+    is_implied: bool = False
 
     @property
     def where(self) -> str:
@@ -405,6 +421,8 @@ class BanditConfig:
             found["features"] = features_table(self.features)
         if self.reward_range is not None:
             found["reward_range"] = list(self.reward_range)
+        if not self.era:
+            del found["era"]
         return {key: value for key, value in found.items() if value is not None}
 
     @cached_property
@@ -496,10 +514,15 @@ class BanditConfig:
 
         There is always room for what flooding sends, whatever the policy is.
         """
-        size = self.message_size(num_arms)
-        registers = ArmSums("pooled").registers(num_arms or len(self.arms))
-        room = FloodedTotals().message_size(registers, self.cluster.most_agents)
-        return max(room.most, size.most if size else 0)
+        size, policy = self.message_size(num_arms), self.policy_object
+        num_arms = num_arms or len(self.arms)
+        flooded = [(FloodedTotals(), ArmSums("pooled").registers(num_arms))]
+        if self.era and policy.parts is not None:  # that of its base
+            discount = 1.0 if self.half_life is None else DISCOUNT
+            registers = policy.parts.registers(num_arms, self.encoder.width)
+            flooded.append((FloodedTotals(discount=discount), registers))
+        room = [flood.message_size(each, self.cluster.most_agents).most for flood, each in flooded]
+        return max(*room, size.most if size else 0)
 
     def max_message_bytes(self, num_arms: int = 0) -> int:
         """Return the bytes that a receiver must have room for, with proofs and certificates."""
@@ -515,6 +538,7 @@ BANDIT = Table({**table_of(BanditConfig).types, "minimum_share": Share}, ("arms"
 def make_bandit(name: str, cluster: ClusterConfig, values: Mapping[str, Any]) -> BanditConfig:
     """Return a bandit from the values of its section."""
     given = {"number": derived_number(name), "policy": default_policy(cluster, values), **values}
+    given["is_implied"] = "policy" not in values
     least = given.pop("minimum_share", 0.0)
     given["arms"] = tuple(
         replace(arm, minimum_share=least) if arm.minimum_share == UNSTATED else arm
@@ -532,7 +556,7 @@ def default_policy(cluster: ClusterConfig, values: Mapping[str, Any]) -> str:
     """
     if "features" in values:
         return "flooded-totals*lin-ts:disjoint=true"
-    return "flood-ts" if cluster.floods or "half_life" in values else "ledger-ts"
+    return FLOODING if cluster.floods or "half_life" in values else COLLECTING
 
 
 def from_journal(

@@ -25,7 +25,13 @@ from coopbandits.fleet.config.bandits import (
     derived_number,
     wrong_number,
 )
-from coopbandits.fleet.config.eligibility import can_estimate, can_purge, traits_of, trial_view
+from coopbandits.fleet.config.eligibility import (
+    can_estimate,
+    can_purge,
+    carry_problem,
+    traits_of,
+    trial_view,
+)
 from coopbandits.fleet.config.features import EXAMPLE
 from coopbandits.fleet.config.model import NodeConfig
 from coopbandits.fleet.config.values import show_duration
@@ -107,6 +113,30 @@ def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:
             )
     if len(declared) > MAX_BANDITS:
         yield f"there are {len(declared)} bandits; an agent accepts up to {MAX_BANDITS}"
+
+
+def era_problems(before: BanditConfig, after: BanditConfig) -> Iterator[str]:
+    """Yield a sentence if a bandit cannot go from the policy and era that it has to others."""
+    where = after.where
+    if after.era < before.era:
+        yield (
+            f"{where} era is {after.era}, but the bandit is in era {before.era}, with policy "
+            f"{before.policy!r}; state these, or a later era"
+        )
+    elif after.era == before.era and after.policy != before.policy:
+        yield (
+            f"{where} policy is {after.policy!r}, but the bandit has learned with "
+            f"{before.policy!r}; restore that value, or set era = {before.era + 1} to carry over "
+            "what was learned"
+        )
+    elif after.era > before.era and (
+        problem := carry_problem(before.policy_object, after.policy_object)
+    ):
+        yield (
+            f"{where} policy {after.policy!r} cannot carry over into era {after.era} what was "
+            f"learned with {before.policy!r}: {problem}; choose another policy, or give the "
+            "bandit another name"
+        )
 
 
 def _rewards(bandit: BanditConfig) -> Iterator[str]:

@@ -258,7 +258,14 @@ def _read_bandits(tables: TableReader) -> dict[str, dict[str, Any]]:
             read_value("the name of a bandit", name, BanditName)
         except InputError as error:
             tables.problems.append(str(error))
-    return {name: tables.read(f"[bandits.{name}]", each, BANDIT) for name, each in given.items()}
+    found = {name: tables.read(f"[bandits.{name}]", each, BANDIT) for name, each in given.items()}
+    for name, values in found.items():
+        if "era" in values and "policy" not in given[name]:
+            tables.problems.append(
+                f"[bandits.{name}] era is {values['era']}, but there is no policy; state the "
+                "policy of that era"
+            )
+    return found
 
 
 # The files that a configuration names

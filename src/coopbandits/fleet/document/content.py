@@ -39,6 +39,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple
 
@@ -49,7 +50,7 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.config import ClusterConfig, NodeConfig
 from coopbandits.fleet.config.bandits import BanditConfig
 from coopbandits.fleet.config.changes import compare_facts
-from coopbandits.fleet.config.consistency import declaration_problems
+from coopbandits.fleet.config.consistency import declaration_problems, era_problems
 from coopbandits.fleet.config.read import ConfigError, parse_bandits, write_config
 from coopbandits.fleet.config.values import (
     MIN_RATE,
@@ -291,9 +292,22 @@ def check_document(content: bytes, nodes: Iterable[NodeConfig] = ()) -> Document
                 f"{node.cluster.name!r}; give it the name of the cluster to change"
             )
         problems += member_problems(document, node)
+        problems += _file_problems(document, node)
     if problems:
         raise InputError("\n".join(dict.fromkeys(problems)))
     return document
+
+
+def _file_problems(document: Document, node: NodeConfig) -> Iterator[str]:
+    """Yield a sentence for every bandit whose policy cannot carry over what a file's has learned.
+
+    What a document says of policies counts for the bandits of a file, too; only in another era.
+    """
+    with suppress(InputError):  # already reported
+        for name, bandit in declared_by(document, node).items():
+            known = node.bandits.get(name)
+            if known is not None and not known.is_implied and bandit.era > known.era:
+                yield from era_problems(known, bandit)
 
 
 def _cluster_of(node: NodeConfig, document: Document) -> ClusterConfig:
@@ -375,6 +389,15 @@ def differences(old: Document | None, new: Document) -> list[str]:
     after = _facts(new)
     before = _facts(_as_mentioned(old, new)) if old else {}
     return [str(change) for change in compare_facts(before, after)]
+
+
+def carry_problems(old: Document, new: Document) -> Iterator[str]:
+    """Yield a sentence for every bandit that cannot go on as a new document declares it."""
+    cluster = ClusterConfig("", 0)
+    before, after = (parse_bandits(each.bandits, cluster) for each in (old, new))
+    for name in sorted(before.keys() & after.keys()):
+        if not before[name].is_implied and not after[name].is_implied:
+            yield from era_problems(before[name], after[name])
 
 
 def unmentioned(old: Document, new: Document) -> list[str]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.entries import Attributed, entry_number
@@ -38,6 +39,7 @@ from coopbandits.fleet.process.declarations import (
     document_problems,
     in_force,
     journal_problems,
+    log_kept_policies,
     only_in_file,
     purge_problems,
     room_for,
@@ -47,6 +49,7 @@ from coopbandits.fleet.protocol.entries import Signing
 from coopbandits.fleet.protocol.gossip import Terms
 from coopbandits.fleet.protocol.node import Node, NodeSettings
 from coopbandits.fleet.storage.disk import Disk, DiskError
+from coopbandits.fleet.storage.eras import Gossiped, Makers, base_policy
 from coopbandits.fleet.storage.journal import BanditJournal, Journal
 from coopbandits.fleet.storage.records import Declared
 from coopbandits.fleet.storage.replica import Bandits, Replica
@@ -71,7 +74,7 @@ def open_bandits(
     """
     bandits = open_kept(config, disk, clock, words, number)
     document = adopted_document(config, bandits.journal)
-    declared = in_force(config, document)
+    declared = in_force(config, document, bandits)
     problems = [*document_problems(document, declared), *journal_problems(bandits, declared)]
     if stepwise:
         problems += purge_problems(bandits, only_in_file(declared, document))
@@ -102,10 +105,17 @@ def open_kept(
     journal = Journal(disk, identity, origin)
 
     def make(log: BanditJournal, declared: Declared, nonce: int) -> Replica:
+        def makers(shared: Mapping[str, Any]) -> Makers:
+            found = from_journal(cluster, declared.name, log.number, shared)
+            return Makers(
+                partial(make_agent, found, journal.origin),
+                partial(make_agent, found, journal.origin, is_base=True),
+            )
+
         bandit = from_journal(cluster, declared.name, log.number, declared.shared)
         return Replica(
             log,
-            partial(make_agent, bandit, journal.origin),
+            makers,
             [number(name) for name in config.neighbors],
             Tickets(config.max_open_tickets, config.ticket_lifetime, journal.origin["word"]),
             bandit.scale,
@@ -123,8 +133,13 @@ def make_agent(
     neighbors: Sequence[int],
     degrees: Mapping[int, int],
     num_arms: int,
+    *,
+    is_base: bool = False,
 ) -> FleetAgent:
-    """Return a fresh agent of a bandit, with Metropolis weights where degrees are known."""
+    """Return a fresh agent of a bandit, with Metropolis weights where degrees are known.
+
+    With `is_base` it is one that holds the pulls of earlier eras.
+    """
     own = len(neighbors)
     weights = {j: 1.0 / (1.0 + max(own, degrees.get(j, own))) for j in sorted(neighbors)}
     total = 0.0
@@ -144,7 +159,8 @@ def make_agent(
         told_time=bandit.half_life is not None,
         num_features=bandit.encoder.width,
     )
-    agent = bandit.policy_object.make_agent(view)
+    policy = bandit.policy_object
+    agent = (base_policy(policy) if is_base else policy).make_agent(view)
     if not isinstance(agent, FleetAgent):
         raise InputError(
             f"agents of policy {bandit.policy} lack {', '.join(missing_methods(agent))}, which a "
@@ -170,14 +186,16 @@ def make_shell(
     cluster = config.cluster
     signing_interval = 1.0 / min(cluster.rounds_per_second, cluster.signatures_per_second)
 
-    def terms(bandit: BanditConfig, replica: Replica) -> Terms:
+    def terms(bandit: BanditConfig, replica: Gossiped) -> Terms:
         claims = make_claims(cluster, bandit)
         if not isinstance(getattr(replica.agent, "machine", None), Attributed):
             return Terms(claims, None)  # messages have no authors, so nothing is signed
         return Terms(claims, Signing(number(config.id), number, notary, signing_interval))
 
     now = clock()
-    declared = in_force(config, adopted_document(config, bandits.journal))
+    document = adopted_document(config, bandits.journal)
+    declared = in_force(config, document, bandits)
+    log_kept_policies(bandits, in_force(config, document))
     found = all_bandits(config, bandits, declared)
     documents = DocumentStore(cluster.name, config.document.operators, bandits.journal)
     settings = NodeSettings(

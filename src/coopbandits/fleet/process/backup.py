@@ -206,7 +206,7 @@ def export_journal(config: NodeConfig, now: float) -> Learned:
     kept, _ = as_written(config, data, now)
     config = at_epoch(config, read_identity(data))
     found = {}
-    declared = in_force(config, adopted_document(config, kept.journal))
+    declared = in_force(config, adopted_document(config, kept.journal), kept)
     for bandit in all_bandits(config, kept, declared):
         if bandit.number in kept.replicas:  # otherwise the agent does not have it yet
             name, entry = _learned(config.cluster, bandit, kept)

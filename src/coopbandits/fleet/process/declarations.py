@@ -22,7 +22,7 @@ from functools import lru_cache
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.config.bandits import MAX_ARMS, Arm, BanditConfig, from_journal
-from coopbandits.fleet.config.consistency import declaration_problems
+from coopbandits.fleet.config.consistency import declaration_problems, era_problems
 from coopbandits.fleet.document.content import Document, declared_by, declared_problems
 from coopbandits.fleet.document.store import DocumentStore, DocumentSubscriber
 from coopbandits.fleet.logs import LogEvent
@@ -53,9 +53,44 @@ def adopted_document(config: NodeConfig, journal: Journal) -> Document | None:
     return DocumentStore(config.cluster.name, config.document.operators, journal).document
 
 
-def in_force(config: NodeConfig, document: Document | None) -> Declarations:
-    """Return the bandits of the documents, and those of the agent's file besides."""
-    return declared_by(document, config) if document else config.bandits
+def in_force(
+    config: NodeConfig, document: Document | None, bandits: Bandits | None = None
+) -> Declarations:
+    """Return the bandits of the documents, and those of the agent's file besides.
+
+    Those that state no policy keep the one that the journal of `bandits` has.
+    """
+    found = declared_by(document, config) if document else config.bandits
+    return found if bandits is None else keep_policies(bandits, found)
+
+
+def keep_policies(bandits: Bandits, declared: Declarations) -> Declarations:
+    """Return declarations; those that state no policy have the policy and era in the journal."""
+    return {name: _with_kept(bandits, bandit) for name, bandit in declared.items()}
+
+
+def _with_kept(bandits: Bandits, bandit: BanditConfig) -> BanditConfig:
+    replica = bandits.replicas.get(bandit.number)
+    if replica is None or not bandit.is_implied:
+        return bandit
+    shared = replica.declared.shared
+    return replace(bandit, policy=shared["policy"], era=shared.get("era", 0))
+
+
+def log_kept_policies(bandits: Bandits, declared: Declarations) -> None:
+    """Log every bandit that keeps another policy than its file would imply for a new one."""
+    for bandit in declared.values():
+        kept = _with_kept(bandits, bandit)
+        if kept.policy != bandit.policy and not kept.era:
+            log.warning(
+                LogEvent(
+                    "bandit keeps the policy with which it has learned; to migrate, state the one "
+                    "that a new bandit would have, with era = 1",
+                    bandit=bandit.name,
+                    policy=kept.policy,
+                    new=bandit.policy,
+                )
+            )
 
 
 def only_in_file(declared: Declarations, document: Document | None) -> Declarations:
@@ -84,7 +119,15 @@ def room_for(declared: Iterable[BanditConfig], bandits: Bandits) -> int:
     needed = [0]
     for bandit in declared:
         known = len(bandits.replicas[bandit.number].arms) + MOST_UNNAMED
-        plain = BanditConfig("", 0, bandit.cluster, policy=bandit.policy, features=bandit.features)
+        plain = BanditConfig(
+            "",
+            0,
+            bandit.cluster,
+            policy=bandit.policy,
+            era=bandit.era,
+            half_life=bandit.half_life,
+            features=bandit.features,
+        )
         room = _message_bytes(plain, known)
         if bandit.can_widen:
             # A column beside a proof, with its arm's id, takes up to twice as much as in an entry.
@@ -139,7 +182,11 @@ def journal_problems(bandits: Bandits, declared: Declarations) -> Iterator[str]:
                     "change: leave them, choose a policy on flooded-totals, tree-sums or "
                     "ledger-sums, or give the bandit another name"
                 )
-            for key in sorted(known.shared.keys() | bandit.shared.keys()):
+            shared = known.shared
+            yield from era_problems(
+                from_journal(bandit.cluster, bandit.name, number, shared), bandit
+            )
+            for key in sorted((known.shared.keys() | bandit.shared.keys()) - {"policy", "era"}):
                 before, now = known.shared.get(key), bandit.shared.get(key)
                 if before != now:
                     yield (
@@ -198,6 +245,7 @@ def take(service: ServedAgent, declared: Declarations) -> None:
     problems = [*declaration_problems(declared), *journal_problems(node.bandits, declared)]
     if problems:
         raise InputError("\n".join(problems))
+    eras = {number: replica.era for number, replica in node.bandits.replicas.items()}
     try:
         declare(node.bandits, declared.values(), write=True)
         found = all_bandits(config, node.bandits, declared)
@@ -206,6 +254,18 @@ def take(service: ServedAgent, declared: Declarations) -> None:
         node.sessions.take(found)
     except DiskError as error:  # before the first of them has changed, or when it relinks
         raise UnavailableError(f"{error}; repeat the change once the disk is well") from error
+    for bandit in declared.values():
+        if bandit.era > eras.get(bandit.number, bandit.era):
+            text = f"bandit {bandit.name} entered era {bandit.era} with policy {bandit.policy}"
+            log.info(
+                LogEvent(
+                    "bandit entered an era",
+                    bandit=bandit.name,
+                    era=bandit.era,
+                    policy=bandit.policy,
+                )
+            )
+            node.events.note("era", text, bandit.name)
 
 
 def take_file(service: ServedAgent, declared: Declarations) -> None:
@@ -226,7 +286,7 @@ def take_file(service: ServedAgent, declared: Declarations) -> None:
     before, after = service.config, replace(service.config, bandits=declared)
     problems = list(_overruled(before, after, document)) if document else []
     if not problems:
-        found = in_force(after, document)
+        found = in_force(after, document, service.node.bandits)
         problems += document_problems(document, found)
         problems += purge_problems(service.node.bandits, only_in_file(found, document))
     if problems:
@@ -268,20 +328,21 @@ class DocumentBandits(DocumentSubscriber):
         config = self.service.config
         yield from declared_problems(document, config)
         with suppress(InputError):  # an invalid document, already reported in full
-            yield from journal_problems(self.service.node.bandits, declared_by(document, config))
+            bandits = self.service.node.bandits
+            yield from journal_problems(bandits, in_force(config, document, bandits))
 
     def submission_problems(self, document: Document) -> Iterator[str]:
         """Yield a sentence for every arm that would be purged while it is still chosen."""
         with suppress(InputError):  # reported by `problems`
             bandits = self.service.node.bandits
-            yield from purge_problems(bandits, declared_by(document, self.service.config))
+            yield from purge_problems(bandits, in_force(self.service.config, document, bandits))
 
     def apply(self, document: Document) -> None:
         """Apply the document's declarations; report which bandits it retired."""
         service = self.service
         before = [state.name for state in service.bandits() if not state.retired]
         try:
-            found = declared_by(document, service.config)
+            found = in_force(service.config, document, service.node.bandits)
             take(service, found)
         except UnavailableError as error:
             raise DiskError(str(error)) from error

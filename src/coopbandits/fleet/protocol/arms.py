@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from coopbandits.core.aggregate.entries import Attributed, with_rows
-from coopbandits.core.contract import FleetAgent, Vector
+from coopbandits.core.contract import FleetAgent, State, Vector
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.notary import PROOF
 from coopbandits.fleet.protocol.entries import read_proofs, write_proofs
@@ -31,7 +31,7 @@ from coopbandits.fleet.storage.purging import PURGED, pulled_columns, remainder,
 
 if TYPE_CHECKING:
     from coopbandits.core.cooperative import CooperativeAgent
-    from coopbandits.fleet.storage.replica import Replica
+    from coopbandits.fleet.storage.eras import Gossiped
 
 MOST_UNNAMED = 100
 """Most arms of one bandit that are added from neighbours without being declared here."""
@@ -56,7 +56,7 @@ class PeerArms:
 
     Parameters
     ----------
-    replica : Replica
+    replica : Gossiped
         The own state.
     ids : sequence of int
         The neighbour's arms, in the order of its vectors.
@@ -69,7 +69,7 @@ class PeerArms:
         The arms that have no place here.
     """
 
-    def __init__(self, replica: Replica, ids: Sequence[int]) -> None:
+    def __init__(self, replica: Gossiped, ids: Sequence[int]) -> None:
         self.replica, self.ids = replica, ids
         self.twin: CooperativeAgent | None = None
         self.foreign: list[int] = []
@@ -170,26 +170,32 @@ def _read_entries(
         return None
 
 
-def room_for(replica: Replica, most: int) -> int:
+def room_for(replica: Gossiped, most: int) -> int:
     """Return how many more arms may have a place; one is for all that have none."""
     unnamed = sum(not name for arm, name in replica.arms.items() if arm != PURGED)
     return max(0, most - 1 - unnamed)
 
 
-def idle_arms(replica: Replica) -> list[int]:
+def idle_arms(replica: Gossiped) -> list[int]:
     """Return the arms without a name that have no pulls, so that others may take their places."""
     unnamed = [arm for arm, name in replica.arms.items() if not name and arm != PURGED]
-    before = _cooperative(replica.agent)
-    state, places = before.export_state(), {arm: at for at, arm in enumerate(replica.arms)}
-    num_arms, neighbors = before.view.num_arms + len(unnamed), list(before.view.neighbor_weights)
-    wide = _cooperative(replica.make_agent(neighbors, replica.degrees, num_arms))
+    places, pulled = {arm: at for at, arm in enumerate(replica.arms)}, set[int]()
+    for agent, make in replica.holders:
+        before = _cooperative(agent)
+        state, neighbors = before.export_state(), list(before.view.neighbor_weights)
+        wide = _cooperative(make(neighbors, replica.degrees, len(places) + len(unnamed)))
 
-    def matter(arms: Sequence[int]) -> bool:
-        same, moved = _two_orders(places, arms)
-        there = wide.rearranged(state, before, same)
-        return bool(there != wide.rearranged(state, before, moved))
+        def matter(
+            arms: Sequence[int],
+            before: CooperativeAgent = before,
+            state: State = state,
+            wide: CooperativeAgent = wide,
+        ) -> bool:
+            same, moved = _two_orders(places, arms)
+            there = wide.rearranged(state, before, same)
+            return bool(there != wide.rearranged(state, before, moved))
 
-    pulled = set(_those_that(matter, unnamed, len(unnamed)))
+        pulled |= set(_those_that(matter, unnamed, len(unnamed)))
     return [arm for arm in unnamed if arm not in pulled]
 
 

@@ -57,11 +57,11 @@ from coopbandits.fleet.identity.notary import (
     unpack,
 )
 from coopbandits.fleet.logs import LogEvent
-from coopbandits.fleet.protocol.frames import ARM_BYTES, Fields, Greeting
+from coopbandits.fleet.protocol.frames import ARM_BYTES, BASE, Fields, Greeting
 from coopbandits.fleet.protocol.peers import SessionPeer
 from coopbandits.fleet.ratelimit import RateLimitedLog
+from coopbandits.fleet.storage.eras import Gossiped, Live
 from coopbandits.fleet.storage.purging import pulled_columns, signed_columns
-from coopbandits.fleet.storage.replica import Replica
 
 if TYPE_CHECKING:
     from coopbandits.core.cooperative import CooperativeAgent
@@ -90,11 +90,11 @@ Form = Callable[[bytes, bytes], bytes | None]
 entry."""
 
 
-def signed_form(replica: Replica, bandit: int) -> Form:
+def signed_form(replica: Gossiped, bandit: int) -> Form:
     """Return the form in which entries are signed: pulled arms by their ids, in that order."""
     arms = list(replica.arms)
     registers = cast("CooperativeAgent", replica.agent).machine.registers
-    begin = b"bandit" + bandit.to_bytes(4, "big")
+    begin = b"bandit" + (bandit % BASE).to_bytes(4, "big")  # an entry may become one of a base
 
     def form(entry: bytes, left: bytes) -> bytes | None:
         row = np.frombuffer(entry)
@@ -235,7 +235,7 @@ class ProofBook:
         """Return those of the certificates behind all that is known."""
         return {known.proof[:FINGERPRINT] for known in self.known.values()}
 
-    def restore(self, replica: Replica, machine: Attributed) -> None:
+    def restore(self, replica: Gossiped, machine: Attributed) -> None:
         """Check again what the journal has kept; what no longer holds is not passed on."""
         for number in [each for each in replica.proofs if machine.entry(each) is None]:
             del replica.proofs[number]  # of what was never believed
@@ -258,7 +258,7 @@ class ProofBook:
                 self.add(number, Proven(held.tobytes(), version, proof))
         self.unsaved = {}
 
-    def _needed(self, replica: Replica) -> list[bytes]:
+    def _needed(self, replica: Gossiped) -> list[bytes]:
         """Return the certificates behind the proofs that the journal has."""
         needed = {proof[:FINGERPRINT] for proof in replica.proofs.values()}
         return [
@@ -267,7 +267,7 @@ class ProofBook:
             if self.notary.fingerprint_of(each) in needed or is_intermediate(each)
         ]
 
-    def fresh(self, replica: Replica) -> tuple[dict[int, bytes], list[bytes]]:
+    def fresh(self, replica: Gossiped) -> tuple[dict[int, bytes], list[bytes]]:
         """Return proofs by number, and certificates, that the journal does not have yet."""
         if not self.unsaved:
             return self.unsaved, []
@@ -469,7 +469,7 @@ class EntryExchange:
 
     Parameters
     ----------
-    replica : Replica
+    replica : Gossiped
         The agent.
     bandit : int
         The bandit's number.
@@ -483,7 +483,7 @@ class EntryExchange:
 
     def __init__(
         self,
-        replica: Replica,
+        replica: Gossiped,
         bandit: int,
         claims: Claims,
         peers: Mapping[int, SessionPeer],
@@ -491,6 +491,8 @@ class EntryExchange:
     ) -> None:
         self.replica, self.claims, self.peers = replica, claims, peers
         self.author, self.interval = signing.author, signing.interval
+        self.arms = list(replica.arms)
+        self.registers = cast("CooperativeAgent", replica.agent).machine.registers
         self.signer = EntrySigner(signing.notary, signed_form(replica, bandit))
         self.book = ProofBook(self.signer, signing.number_of, signing.interval)
         self.book.restore(replica, self.machine)
@@ -529,6 +531,44 @@ class EntryExchange:
     def inherit(self, before: EntryExchange) -> None:
         """Continue after an exchange about other arms; an order for another number is lost."""
         self.renumberings = before.renumberings - before.orders.renumbers
+
+    def enter_era(self, before: EntryExchange | None, carried: Live | None) -> None:
+        """Continue, in another era, what an exchange knew of the own entry.
+
+        `carried` is what the live part of the last era had when this process started: the own entry
+        that its journal held has this as well, and a later life may have published both.
+        """
+        if before is not None and not set(before.arms) <= set(self.arms):
+            return  # arms were purged, and what was signed before has another form by now
+        restored = 0.0 * self._restored
+        restored[:HEADER] = self._restored[:HEADER]
+        if before is not None:
+            restored, self._last_signed = map(self._moved(before), before.carrying)
+            self._signed, self._oldest_signed = before._signed, before._oldest_signed
+            self._met_at, self._is_latest = before._met_at, before._is_latest
+            self.renumberings, self.signed_at = before.renumberings, before.signed_at
+        if carried is not None:
+            restored[HEADER : HEADER + carried.totals.size] += carried.totals
+            if self.registers.size > carried.totals.size:
+                restored[-1] += carried.pulls
+        self._restored = restored
+        if before is None or before.published is None:
+            self._last_signed = restored
+
+    @property
+    def carrying(self) -> tuple[Vector, Vector]:
+        """The own entry that the journal held, and the one that others may know."""
+        return self._restored, self._last_signed
+
+    def _moved(self, before: EntryExchange) -> Callable[[Vector], Vector]:
+        """Return a function that brings a row of another exchange into this order of arms."""
+        places = [self.arms.index(arm) for arm in before.arms]
+
+        def moved(row: Vector) -> Vector:
+            values = self.registers.moved(row[HEADER:], before.registers, places)
+            return np.concatenate([row[:HEADER], values])
+
+        return moved
 
     # Greetings
 

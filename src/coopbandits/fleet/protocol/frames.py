@@ -38,6 +38,8 @@ SILENT = 2
 """No message this round, which is not the same as an empty one."""
 FIELDS = 4
 """Named fields stand before the vector: their length (u32), and a msgpack map."""
+OF_BASE = 8
+"""The frame is about the base of a bandit: see `storage.eras`."""
 OPTIONAL = 1 << 15
 """A reader that does not know this kind of frame skips it instead of ending the link."""
 MAX_BODY = 1 << 16
@@ -57,6 +59,8 @@ MAX_PLAIN = MAX_BODY // VALUE_BYTES
 """The most values in one body."""
 ARM_BYTES = 8
 """Of the id of an arm in a greeting."""
+BASE = 1 << 32
+"""Added to the number of a bandit in stamps of frames about its base."""
 
 
 class Kind(IntEnum):
@@ -102,7 +106,7 @@ class Stamp(msgspec.Struct, frozen=True):
     incarnation : int
         Which start of the sender's process this is.
     bandit : int
-        Which bandit it is about; 0 in frames about the link.
+        Which bandit it is about, `BASE` more if about its base; 0 in frames about the link.
     """
 
     num_arms: int
@@ -176,6 +180,11 @@ class Greeting(msgspec.Struct, frozen=True):
         Number of the agent's neighbours.
     ask : bool
         Whether the receiver is to greet back.
+    era : int
+        The era in which the sender is, nothing for the first; between two eras nothing is
+        exchanged.
+    policy : str
+        The spelling of the sender's policy, for people.
     """
 
     name: Annotated[str, msgspec.Meta(max_length=63)]
@@ -185,6 +194,8 @@ class Greeting(msgspec.Struct, frozen=True):
     heard: tuple[Count, Count, Count] = (0, 0, 0)
     degree: Count = 0
     ask: bool = False
+    era: Count | msgspec.UnsetType = msgspec.UNSET
+    policy: Annotated[str, msgspec.Meta(max_length=255)] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Bye(msgspec.Struct, frozen=True):
@@ -335,7 +346,10 @@ def encode_plain(form: Form, round_: int, values: Vector) -> bytes:
 
 def _frame(kind: int, flags: int, stamp: Stamp, body: bytes) -> bytes:
     arms, when = stamp.num_arms, (stamp.epoch, stamp.round, stamp.incarnation)
-    return HEADER.pack(MAGIC, VERSION, kind, flags, arms, len(body), stamp.bandit, *when) + body
+    bandit = stamp.bandit
+    if bandit >= BASE:
+        bandit, flags = bandit - BASE, flags | OF_BASE
+    return HEADER.pack(MAGIC, VERSION, kind, flags, arms, len(body), bandit, *when) + body
 
 
 def printable(text: str) -> str:
@@ -448,6 +462,8 @@ class Decoder:
     def _check(self, header: tuple[int, ...]) -> int:
         """Check a header before its body has arrived, and return the body's length."""
         magic, version, kind, flags, _, length = header[:6]
+        if kind in (DATA, BANDIT):
+            flags &= ~OF_BASE
         if magic != MAGIC or version != VERSION:
             raise _foreign(magic, version)
         if length > MAX_BODY:
@@ -481,7 +497,7 @@ class Decoder:
         return length
 
     def _read(self, header: tuple[int, ...], body: bytes) -> Frame | None:
-        kind, flags, stamp = header[2], header[3], _stamp(header)
+        kind, flags, stamp = header[2], header[3] & ~OF_BASE, _stamp(header)
         try:
             if kind == DATA:
                 if not flags and not self._parts:
@@ -546,7 +562,8 @@ def _foreign(magic: int, version: int) -> FrameError:
 
 
 def _stamp(header: tuple[int, ...]) -> Stamp:
-    return Stamp(header[4], header[7], header[8], header[9], header[6])
+    bandit = header[6] + (BASE if header[3] & OF_BASE else 0)
+    return Stamp(header[4], header[7], header[8], header[9], bandit)
 
 
 _read_hello = msgspec.msgpack.Decoder(Hello).decode

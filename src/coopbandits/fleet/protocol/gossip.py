@@ -21,6 +21,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import UNSET
+
 from coopbandits.core.aggregate import Claims
 from coopbandits.core.aggregate.claims import PartlyImpossibleError
 from coopbandits.core.aggregate.entries import HEADER, Told
@@ -44,7 +46,8 @@ from coopbandits.fleet.protocol.frames import (
 )
 from coopbandits.fleet.protocol.peers import Peer, SessionPeer
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.replica import KEPT_ROUNDS, OWN_ERRORS, Replica
+from coopbandits.fleet.storage.eras import OWN_ERRORS, Gossiped
+from coopbandits.fleet.storage.replica import KEPT_ROUNDS, Replica
 
 if TYPE_CHECKING:
     from coopbandits.fleet.protocol.sessions import Sessions
@@ -78,8 +81,8 @@ class Session(ABC):
     ----------
     bandit : BanditConfig
         Its configuration.
-    replica : Replica
-        The agent's state.
+    replica : Gossiped
+        The agent's state, or its base.
     terms : Terms
         Validation and signing settings.
     sessions : Sessions
@@ -109,7 +112,7 @@ class Session(ABC):
     """
 
     def __init__(
-        self, bandit: BanditConfig, replica: Replica, terms: Terms, sessions: Sessions
+        self, bandit: BanditConfig, replica: Gossiped, terms: Terms, sessions: Sessions
     ) -> None:
         self.bandit, self.replica, self.sessions = bandit, replica, sessions
         self.claims, self.declared_rate = terms.claims, terms.claims.rate
@@ -144,7 +147,17 @@ class Session(ABC):
             if peer.heard_start:
                 heard = peer.memory, peer.heard_start, self._heard_up_to(peer)
         bandit, arms = self.bandit, pack_arms(self.replica.arms)
-        greeting = Greeting(bandit.name, bandit.digest, arms, memory, heard, len(self.peers), ask)
+        greeting = Greeting(
+            bandit.name,
+            bandit.digest,
+            arms,
+            memory,
+            heard,
+            len(self.peers),
+            ask,
+            bandit.era or UNSET,
+            bandit.policy[:255],
+        )
         return encode_greeting(self._stamp(self.replica.rounds), greeting)
 
     def met(self, link: Peer, frame: BanditFrame) -> None:
@@ -324,7 +337,7 @@ class RobustSession(Session):
     """Rounds by the clock; floods end them only while there is news, or an answer is due."""
 
     def __init__(
-        self, bandit: BanditConfig, replica: Replica, terms: Terms, sessions: Sessions
+        self, bandit: BanditConfig, replica: Gossiped, terms: Terms, sessions: Sessions
     ) -> None:
         super().__init__(bandit, replica, terms, sessions)
         self._can_widen = bandit.can_widen
@@ -515,6 +528,8 @@ class RobustSession(Session):
 
 class SynchronousSession(Session):
     """Rounds that all neighbours end together."""
+
+    replica: Replica
 
     def __init__(
         self, bandit: BanditConfig, replica: Replica, terms: Terms, sessions: Sessions

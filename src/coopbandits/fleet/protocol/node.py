@@ -55,7 +55,8 @@ from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.protocol.sessions import Sessions
 from coopbandits.fleet.ratelimit import RateLimitedLog
 from coopbandits.fleet.storage.disk import DiskError
-from coopbandits.fleet.storage.replica import Bandits, Replica
+from coopbandits.fleet.storage.eras import Gossiped
+from coopbandits.fleet.storage.replica import Bandits
 from coopbandits.fleet.transport import (
     Action,
     Arrival,
@@ -223,7 +224,7 @@ class Node:
         settings: NodeSettings,
         bandits: Bandits,
         declared: Iterable[BanditConfig],
-        terms: Callable[[BanditConfig, Replica], Terms],
+        terms: Callable[[BanditConfig, Gossiped], Terms],
         now: float,
     ) -> None:
         self.settings, self.bandits, self.now = settings, bandits, now

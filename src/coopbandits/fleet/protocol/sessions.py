@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coopbandits.core.contract import Vector
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.config.bandits import BanditConfig
+from coopbandits.fleet.config.bandits import DEFAULT_POLICIES, BanditConfig
 from coopbandits.fleet.protocol.arms import (
     MOST_LISTED,
     MOST_UNNAMED,
@@ -25,9 +26,11 @@ from coopbandits.fleet.protocol.arms import (
     room_for,
     unpack_arms,
 )
-from coopbandits.fleet.protocol.frames import BanditFrame, DataFrame, Greeting
+from coopbandits.fleet.protocol.entries import EntryExchange
+from coopbandits.fleet.protocol.frames import BASE, BanditFrame, DataFrame, Greeting
 from coopbandits.fleet.protocol.gossip import RobustSession, Session, SynchronousSession, Terms
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.storage.eras import Gossiped
 from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.records import Declared
 from coopbandits.fleet.storage.replica import Replica
@@ -63,18 +66,21 @@ class Sessions:
     Attributes
     ----------
     by_number : dict of int to Session
-        The sessions by the number of the bandit.
+        The sessions by the number of the bandit, and of bases by `BASE` more.
     peers : dict of int to Peer
         The neighbours by number.
     awake : dict of int to Session
         Those whose rounds end by the clock and that have something to do.
+    followed : callable
+        Called with a bandit that has taken over the fleet's policy.
     """
 
-    def __init__(self, node: Node, terms: Callable[[BanditConfig, Replica], Terms]) -> None:
+    def __init__(self, node: Node, terms: Callable[[BanditConfig, Gossiped], Terms]) -> None:
         self.node, self.bandits, self.terms = node, node.bandits, terms
         self.by_number: dict[int, Session] = {}
         self.peers = {peer.number: peer for peer in node.peers.values()}
         self.awake: dict[int, Session] = {}
+        self.followed: Callable[[BanditConfig], None] = lambda _: None
         self._waiting: dict[int, Session] = {}  # of synchronous bandits
         self._next_round = self._not_before = -math.inf
         self._revoked: frozenset[int] = frozenset()
@@ -83,25 +89,62 @@ class Sessions:
         self._greeted: dict[Key, tuple[float, int]] = {}  # since when, and how often
         self.late: dict[Key, BanditFrame] = {}  # greetings that came too often
 
+    @property
+    def of_bandits(self) -> list[Session]:
+        """The sessions about bandits, without those about their bases."""
+        return [session for number, session in self.by_number.items() if number < BASE]
+
     # Declarations
 
     def take(self, declared: Iterable[BanditConfig]) -> None:
         """Have a session about each of these bandits, with the arms that its replica has."""
         for bandit in declared:
-            session = self.by_number.get(bandit.number)
-            replica = self.bandits.replicas[bandit.number]
-            if session is None or session.arms != list(replica.arms):
-                self._begin(bandit, replica)
-                continue
-            session.bandit = bandit
-            # Never less while it runs: neighbours may not have heard of a lower rate yet.
-            session.declared_rate = max(session.declared_rate, bandit.most_pulls)
-            self.node.in_force.set_pace_of(session)
+            replica, session = (
+                self.bandits.replicas[bandit.number],
+                self.by_number.get(bandit.number),
+            )
+            is_over = session is not None and session.bandit.era != bandit.era
+            before = self._end_era(bandit.number) if is_over else None
+            if replica.base is not None:
+                self._take(replace(bandit, number=bandit.number + BASE), replica.base)
+            self._take(bandit, replica)
+            if is_over and (entries := self._exchange(bandit.number)) is not None:
+                entries.enter_era(before, replica.carried)
 
-    def _begin(self, bandit: BanditConfig, replica: Replica) -> Session:
+    def _take(self, bandit: BanditConfig, replica: Gossiped) -> None:
+        session = self.by_number.get(bandit.number)
+        if session is None or session.arms != list(replica.arms):
+            self._begin(bandit, replica)
+            return
+        session.bandit = bandit
+        # Never less while it runs: neighbours may not have heard of a lower rate yet.
+        session.declared_rate = max(session.declared_rate, bandit.most_pulls)
+        self.node.in_force.set_pace_of(session)
+
+    def _end_era(self, bandit: int) -> EntryExchange | None:
+        """End gossip of an era that is over; return what it knew of entries, if there were any."""
+        entries, numbers = self._exchange(bandit), (bandit, bandit + BASE)
+        for number in numbers:
+            self.by_number.pop(number, None)
+            self.awake.pop(number, None)
+        for key in [key for key in self.late if key[0] in numbers]:
+            del self.late[key]
+        return entries
+
+    def _exchange(self, bandit: int) -> EntryExchange | None:
+        """Return what exchanges the entries of a bandit, or of its base."""
+        session = self.by_number.get(bandit + BASE) or self.by_number[bandit]
+        return session.entries
+
+    def _begin(self, bandit: BanditConfig, replica: Gossiped) -> Session:
         replica.relink(self.peers)
-        kind = SynchronousSession if bandit.is_synchronous else RobustSession
-        session: Session = kind(bandit, replica, self.terms(bandit, replica), self)
+        terms: Terms = self.terms(bandit, replica)
+        session: Session
+        if bandit.is_synchronous:
+            whole = self.bandits.replicas[bandit.number]  # which has no base
+            session = SynchronousSession(bandit, whole, terms, self)
+        else:
+            session = RobustSession(bandit, replica, terms, self)
         if bandit.number in self.by_number:
             session.inherit(self.by_number[bandit.number])
         self.node.in_force.set_pace_of(session)
@@ -166,6 +209,10 @@ class Sessions:
             if session is None:
                 self._require_free(link, number, greeting)
                 return
+            if (greeting.era or 0) != session.bandit.era:
+                session.down(link)  # until the later one of both knows what the other does
+                return
+            session = self._as_the_fleet(session, greeting)
             self._require_same(link, session, greeting)
             session = self._with_arms(link, session, unpack_arms(greeting.arms))
             session.met(link, frame)
@@ -199,7 +246,7 @@ class Sessions:
     def _require_free(self, link: Peer, number: int, greeting: Greeting) -> None:
         """Reject a name that has another number here; a bandit that is unknown here is ignored."""
         for session in self.by_number.values():
-            if session.bandit.name == greeting.name:
+            if session.bandit.name == greeting.name and session.bandit.number != number - BASE:
                 raise InputError(
                     f"{link.name} has bandit {greeting.name} under the number {number}, and here "
                     f"it has {session.bandit.number}; state one number for it on all nodes"
@@ -214,14 +261,40 @@ class Sessions:
             )
         if greeting.digest != bandit.digest:
             raise InputError(
-                f"{link.name} has other settings of bandit {bandit.name}; compare its policy, "
-                "rewards, half_life and features on both nodes"
+                f"{link.name} has other settings of bandit {bandit.name}: policy "
+                f"{greeting.policy!r} there, {bandit.policy!r} here; compare its policy, rewards, "
+                "half_life and features on both nodes"
             )
         if not bandit.can_widen and unpack_arms(greeting.arms) != list(session.replica.arms):
             raise InputError(
                 f"{link.name} has other arms of bandit {bandit.name}, or another order; with "
                 f"policy {bandit.policy} they must be the same on all nodes"
             )
+
+    def _as_the_fleet(self, session: Session, greeting: Greeting) -> Session:
+        """Return the session, about the fleet's policy where this agent is new and states none.
+
+        Without a policy in its file an agent takes the one that `max_agents` implies, which a fleet
+        that has grown need not have. A neighbour that has another default is believed only before
+        the first choice: a liar must not change the policy of those that have learned.
+        """
+        bandit, replica = session.bandit, session.replica
+        if (
+            not bandit.is_implied
+            or greeting.digest == bandit.digest
+            or greeting.policy not in DEFAULT_POLICIES
+            or not isinstance(replica, Replica)
+            or replica.own_choices.any()
+        ):
+            return session
+        found = replace(bandit, policy=greeting.policy)
+        if found.digest != greeting.digest:
+            return session
+        known = replica.declared
+        replica.declare(Declared(known.name, found.shared, dict(known.arms)))
+        self._begin(found, replica)
+        self.followed(found)
+        return self.by_number[bandit.number]
 
     # Arms that only neighbours have
 
@@ -240,6 +313,14 @@ class Sessions:
     def _add(self, session: Session, arms: Iterable[int]) -> Session:
         known = session.replica.declared
         session.replica.declare(Declared(known.name, known.shared, dict.fromkeys(arms, "")))
+        return self._begin_again(session)
+
+    def _begin_again(self, session: Session) -> Session:
+        """Begin again with other arms, about a bandit and about its base."""
+        number = session.bandit.number
+        for each in (number % BASE, number % BASE + BASE):
+            if each != number and each in self.by_number:
+                self._begin(self.by_number[each].bandit, self.by_number[each].replica)
         return self._begin(session.bandit, session.replica)
 
     def _place(
@@ -266,7 +347,7 @@ class Sessions:
         if others:
             replica.replace(others)
             session.spared |= dict.fromkeys(others.values(), now + PLACE_SECONDS)
-            self._begin(session.bandit, replica)
+            self._begin_again(session)
         else:
             told = f"pulls of {len(arms)} arms of {session.bandit.name} that nobody declared here"
             self.node.refuse(link, "arms", f"{told}, and there is no place for more")
@@ -277,6 +358,9 @@ class Sessions:
         """Handle a neighbour's message about one bandit."""
         number = frame.stamp.bandit
         session = self.by_number.get(number)
+        if session is None and number - BASE in self.by_number:
+            link.frames["stale"] += 1  # of an era in which this agent had a base
+            return
         if session is None:
             self.node.refuse(link, "bandit", f"a message about bandit {number}")
             return
@@ -357,8 +441,10 @@ class Sessions:
         self._flush()
 
     def _end_rounds(self, now: float, gone: set[int]) -> None:
-        for session in list(self.awake.values()):
-            session.tick(now, gone)
+        # A bandit and its base have the same neighbours: those that go are removed from both once
+        # the rounds of both have ended.
+        for number, session in sorted(self.awake.items(), key=lambda each: each[0] < BASE):
+            session.tick(now, gone if number < BASE else ())
         if gone:
             self._remove_neighbors(gone)  # of the other bandits: no message of theirs is waiting
             gone.clear()

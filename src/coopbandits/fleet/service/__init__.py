@@ -162,6 +162,8 @@ class BanditState(NamedTuple):
         Whether it chooses no more.
     round, rewards, open_tickets : int
         Rounds ended, rewards submitted here, and open tickets.
+    era : int
+        The era of its policy.
     """
 
     name: str
@@ -174,6 +176,7 @@ class BanditState(NamedTuple):
     round: int
     rewards: int
     open_tickets: int
+    era: int
 
 
 class BanditSchema(NamedTuple):

@@ -83,7 +83,8 @@ class ServedAgent:
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
         self.certificate_ends: Callable[[], float | None] = lambda: None
-        self.declare(session.bandit for session in node.sessions.by_number.values())
+        self.declare(session.bandit for session in node.sessions.of_bandits)
+        node.sessions.followed = lambda bandit: self.declare([bandit])
 
     def declare(self, bandits: Iterable[BanditConfig]) -> None:
         """Go by these declarations from now on."""

@@ -479,6 +479,7 @@ class ServedBandit:
             round=replica.rounds,
             rewards=replica.rewards,
             open_tickets=len(replica.tickets.open),
+            era=replica.era,
         )
 
     def export(self) -> dict[str, Any]:

@@ -340,13 +340,14 @@ class Ended(msgspec.Struct, frozen=True, omit_defaults=True):
     """A round ended with these messages: float64 values by the sender's number.
 
     With flooding, also proofs of new entries, by their numbers, and the certificates behind them.
-    `tick` is the time where agents forget.
+    `tick` is the time where agents forget. `base` says that it was a round of the base.
     """
 
     messages: dict[int, bytes]
     proofs: dict[int, bytes] = {}
     certificates: list[bytes] = []
     tick: int = 0
+    base: bool = False
 
 
 class Declared(msgspec.Struct, frozen=True):

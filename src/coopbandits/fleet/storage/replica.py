@@ -37,13 +37,25 @@ from coopbandits.core.contract import (
     ReopenedAgent,
     Share,
     State,
-    TimedAgent,
     Vector,
 )
 from coopbandits.core.cooperative import CooperativeAgent
 from coopbandits.core.errors import InputError
 from coopbandits.core.spelling import one_line
 from coopbandits.fleet.config import RewardScale
+from coopbandits.fleet.storage.eras import (
+    OWN_ERRORS,
+    Base,
+    Live,
+    MakeAgent,
+    Makers,
+    empty_base,
+    enter,
+    live_pulls,
+    moved_live,
+    receive,
+    rejected,
+)
 from coopbandits.fleet.storage.journal import BanditJournal, Journal
 from coopbandits.fleet.storage.purging import fold, proofs_without
 from coopbandits.fleet.storage.records import (
@@ -64,8 +76,8 @@ from coopbandits.fleet.storage.tickets import Settled, Tickets
 KEPT_ROUNDS = 3
 """Number of rounds whose messages are kept, in case a neighbour needs them again."""
 
-MakeAgent = Callable[[Sequence[int], Mapping[int, int], int], FleetAgent]
-"""Makes a fresh agent from its neighbours' numbers, their degrees as far as known, and K."""
+MakeMakers = Callable[[Mapping[str, Any]], Makers]
+"""Returns how agents are made that go by the shared settings of a declaration."""
 
 
 class Replica:
@@ -75,8 +87,8 @@ class Replica:
     ----------
     log : BanditJournal
         The events so far; new ones are appended.
-    make_agent : callable
-        Makes the agent.
+    make : callable
+        Returns how agents are made under some settings.
     neighbors : sequence of int
         Numbers of the current neighbours, which may differ from those in the journal.
     tickets : Tickets
@@ -111,12 +123,18 @@ class Replica:
         Names by id, in the order of the agent's arms; empty for those known from neighbours alone.
     purged : set of int
         Ids of purged arms, which can never be declared again.
+    base : Base or None
+        Pulls from before the present era, where the agent holds no entries itself.
+    pulls_in_base : int
+        How many of the rewards counted here are among these.
+    carried : Live or None
+        What the live part of the last era had when this process started.
     """
 
     def __init__(
         self,
         log: BanditJournal,
-        make_agent: MakeAgent,
+        make: MakeMakers,
         neighbors: Sequence[int],
         tickets: Tickets,
         scale: RewardScale,
@@ -125,14 +143,20 @@ class Replica:
         declared: Declared,
     ) -> None:
         self.journal, self.number = log.journal, log.number
-        self.make_agent, self.tickets = make_agent, tickets
-        self.declared = declared
+        self.make, self.tickets = make, tickets
+        self.declared, self.makers = declared, make(declared.shared)
+        self.base: Base | None = None
+        self.pulls_in_base = 0
+        self.carried: Live | None = None
+        self._live_at_start: Live | None = None
         self.arms = arms = dict(declared.arms)
         self.purged: set[int] = set()
         self.scale, self.incarnation = scale, int(now)
         self.neighbors = sorted(neighbors)
         self.degrees: dict[int, int] = {}
         self.agent = self._fresh_agent(self.neighbors)
+        self.base = empty_base(self)
+        self._play(self.agent)
         self.own_choices = np.zeros(len(arms), dtype=np.int64)
         self.own_counts = np.zeros(len(arms), dtype=np.int64)
         self.own_sums = np.zeros(len(arms))
@@ -168,9 +192,32 @@ class Replica:
         self._relink(configured)
         self.tickets.cap_lifetimes(now)
         self.tickets.begin(nonce)
+        self._live_at_start = live_pulls(self)
 
     def _fresh_agent(self, neighbors: Sequence[int]) -> FleetAgent:
-        return self.make_agent(neighbors, self.degrees, len(self.arms))
+        return self.makers.agent(neighbors, self.degrees, len(self.arms))
+
+    def _play(self, agent: FleetAgent) -> None:
+        """Continue with another agent, on top of the same base."""
+        self.agent = agent
+        if self.base is not None:
+            with_changing_arms(agent).base = self.base.agent.machine
+
+    @property
+    def make_agent(self) -> MakeAgent:
+        return self.makers.agent
+
+    @property
+    def holders(self) -> list[tuple[FleetAgent, MakeAgent]]:
+        """The agents that hold pulls, and how each is made."""
+        found: list[tuple[FleetAgent, MakeAgent]] = [(self.agent, self.makers.agent)]
+        return found if self.base is None else [*found, (self.base.agent, self.makers.base)]
+
+    @property
+    def era(self) -> int:
+        """Number of the present era."""
+        found: int = self.declared.shared.get("era", 0)
+        return found
 
     @property
     def context_agent(self) -> ContextFleetAgent:
@@ -264,6 +311,22 @@ class Replica:
         self.proofs |= proofs
         self.certificates += certificates
 
+    def end_base_round(
+        self,
+        messages: Mapping[int, Vector],
+        proofs: Mapping[int, bytes],
+        certificates: Sequence[bytes],
+        tick: int,
+    ) -> None:
+        """End a round of the base; if its agent rejects a message, nothing changes."""
+        assert self.base is not None  # noqa: S101  asked by the base itself
+        said = {j: message.tobytes() for j, message in messages.items()}
+        ended = Ended(said, dict(proofs), list(certificates), tick, base=True)
+        self.journal.append(ended, self.number)
+        self.base.hear(messages, tick)
+        self.proofs |= proofs
+        self.certificates += certificates
+
     def shares(self) -> dict[int, Share]:
         """Return the agent's share of all rewards and pulls, by round; empty if it has none.
 
@@ -280,15 +343,8 @@ class Replica:
 
     def refused(self, messages: Mapping[int, Vector]) -> list[int]:
         """Return the senders whose messages the agent rejects; all if it accepts each by itself."""
-        bad = []
-        for j, message in messages.items():
-            probe = self._fresh_agent(self.neighbors)
-            probe.restore_state(self._spoken_state or self.agent.export_state())
-            try:
-                receive(probe, {j: message}, 0)
-            except InputError:
-                bad.append(j)
-        return bad or list(messages)
+        state = self._spoken_state or self.agent.export_state()
+        return rejected(self.agent, state, self.make_agent, self.degrees, messages)
 
     @property
     def open_tickets(self) -> int:
@@ -313,9 +369,13 @@ class Replica:
 
     def _apply(self, event: Event, *, replaying: bool = False) -> None:
         match event:  # most frequent first
-            case Ended(messages, proofs, certificates, tick):
+            case Ended(messages, proofs, certificates, tick, of_base):
+                heard = {j: np.frombuffer(m) for j, m in messages.items()}
                 try:
-                    self._end_round({j: np.frombuffer(m) for j, m in messages.items()}, tick)
+                    if of_base:
+                        cast("Base", self.base).hear(heard, tick)
+                    else:
+                        self._end_round(heard, tick)
                 except InputError:
                     if not replaying:  # it was rejected at the time, too
                         raise
@@ -360,7 +420,7 @@ class Replica:
         self.degrees = degrees
         fresh = self._fresh_agent(list(self.agent.view.neighbor_weights))
         fresh.restore_state(fresh.reweighted(self.agent.export_state()))
-        self.agent = fresh
+        self._play(fresh)
 
     def declare(self, declared: Declared, *, write: bool = True) -> None:
         """Apply a declaration; new arms are appended to the previous ones.
@@ -385,21 +445,36 @@ class Replica:
             self._apply(Purged(fresh))
 
     def _declare(self, declared: Declared) -> None:
-        self.declared = declared
+        before, self.declared = self.declared.shared, declared
         if declared.nonce:
             self.tickets.begin(declared.nonce)
+        if any(before.get(key) != declared.shared.get(key) for key in ("policy", "era")):
+            self._enter_era(declared)
         known = range(len(self.arms))
         added = declared.arms.keys() - self.arms.keys()
         self.arms |= {arm: name or self.arms.get(arm, "") for arm, name in declared.arms.items()}
         if added:
             self._rearrange(known)
 
+    def _enter_era(self, declared: Declared) -> None:
+        """Begin with another aggregation, and keep all own pulls in the base."""
+        self.makers = self.make(declared.shared)
+        base = self.base
+        self.carried, self._live_at_start = self._live_at_start, None
+        agent, holder = enter(self, self.makers, declared.nonce)
+        self.base = None
+        if holder is not None:
+            rounds = self.rounds if base is None else base.rounds
+            self.base, self.pulls_in_base = Base(self, holder, rounds), self.rewards
+        self._play(agent)
+
     def _purge(self, arms: set[int]) -> None:
         self.purged |= arms
         gone = {at for at, arm in enumerate(self.arms) if arm in arms}
         numbers = [number for number, each in self.tickets.open.items() if each.arm in gone]
         self._forgo(map(self.tickets.close, numbers))
-        machine = with_changing_arms(self.agent).machine
+        holder = with_changing_arms(self.agent) if self.base is None else self.base.agent
+        machine = holder.machine
         if isinstance(machine, Attributed):  # otherwise there are no entries, and no proofs
             self.proofs = proofs_without(
                 arms, machine.registers, machine.entry, list(self.arms), self.proofs
@@ -410,12 +485,24 @@ class Replica:
 
     def _rearrange(self, places: Sequence[int]) -> None:
         """Continue with `self.arms`; arm k of the previous ones is at `places[k]`."""
+        if self.base is not None:
+            self.base.agent = self._rearranged(self.base.agent, self.makers.base, places)
         before = with_changing_arms(self.agent)
-        agent = with_changing_arms(self._fresh_agent(list(before.view.neighbor_weights)))
-        agent.restore_state(agent.rearranged(before.export_state(), before, places))
-        self.agent = agent
+        agent = self._rearranged(before, self.makers.agent, places)
+        here, there = agent.machine.registers, before.machine.registers
+        self._live_at_start = moved_live(self._live_at_start, here, there, places)
+        self.carried = moved_live(self.carried, here, there, places)
+        self._play(agent)
         for name in ("own_choices", "own_counts", "own_sums"):
             setattr(self, name, moved_pulls(getattr(self, name), len(self.arms), places))
+
+    def _rearranged(
+        self, before: CooperativeAgent, make: MakeAgent, places: Sequence[int]
+    ) -> CooperativeAgent:
+        neighbors = list(before.view.neighbor_weights)
+        agent = with_changing_arms(make(neighbors, self.degrees, len(self.arms)))
+        agent.restore_state(agent.rearranged(before.export_state(), before, places))
+        return agent
 
     def _observe(self, arm: int, context: bytes, reward: float) -> None:
         self.observed += 1
@@ -456,14 +543,21 @@ class Replica:
                 self.agent.parted(gone)
             fresh = self._fresh_agent(neighbors)
             fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
-            self.agent = fresh
+            if self.base is not None:
+                holder = with_changing_arms(
+                    self.makers.base(neighbors, self.degrees, len(self.arms))
+                )
+                holder.restore_state(holder.relinked(self.base.agent.export_state(), old))
+                self.base.agent = holder
+            self._play(fresh)
 
     # Snapshots
 
     def export(self) -> dict[str, Any]:
         """Return the whole state, for a snapshot."""
         declared = self.declared
-        return {
+        base = {} if self.base is None else {"base": self.base.export()}
+        return base | {
             "incarnation": self.incarnation,
             "neighbors": sorted(self.agent.view.neighbor_weights),
             "degrees": self.degrees,
@@ -492,8 +586,14 @@ class Replica:
         self.declared = Declared(**state["declared"])
         self.arms = dict(self.declared.arms)
         self.purged = set(state["purged"])
-        self.agent = self._fresh_agent(state["neighbors"])
-        self.agent.restore_state(state["agent"])
+        agent = self._fresh_agent(state["neighbors"])
+        agent.restore_state(state["agent"])
+        if (base := state.get("base")) is not None:
+            self.pulls_in_base = base["pulls"]
+            holder = self.makers.base(state["neighbors"], self.degrees, len(self.arms))
+            holder.restore_state(base["agent"])
+            self.base = Base(self, with_changing_arms(holder), base["rounds"])
+        self._play(agent)
         self.tickets.restore_state(state["tickets"])
         self.own_counts = np.array(state["own_counts"], dtype=np.int64)
         self.own_choices = np.array(state["own_choices"], dtype=np.int64)
@@ -506,22 +606,6 @@ class Replica:
         self.proofs, self.certificates = state["proofs"], state["certificates"]
         self._spoken_state = state["before"]
         self._observed_since = [tuple(pull) for pull in state["since"]]
-
-
-OWN_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What custom code that does not check its arguments raises."""
-
-
-def receive(agent: FleetAgent, messages: Mapping[int, Vector], tick: int) -> None:
-    """Have an agent receive messages; InputError covers failures of custom agents as well."""
-    if agent.view.told_time:
-        cast("TimedAgent", agent).pass_time(tick)
-    try:
-        agent.receive(messages)
-    except InputError:
-        raise
-    except OWN_ERRORS as error:
-        raise InputError(f"the agent cannot read a message: {one_line(error)}") from error
 
 
 def receive_as_spoken(
@@ -633,6 +717,9 @@ class Bandits:
             if replica is None:
                 # The nonce of a new bandit's tickets is in the event itself: a crash may follow
                 # before the first snapshot.
+                declared = structs.replace(declared, nonce=self._words() or 1)
+            elif declared.shared.get("era", 0) != replica.era:
+                # The same event may take effect a second time, in a journal that lost the first.
                 declared = structs.replace(declared, nonce=self._words() or 1)
             is_news = replica is None or self._is_news(declared, number, replica)
             if write:
