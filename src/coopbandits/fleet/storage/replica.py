@@ -60,6 +60,7 @@ from coopbandits.fleet.storage.records import (
     Spoke,
 )
 from coopbandits.fleet.storage.tickets import Settled, Tickets
+from coopbandits.fleet.storage.units import Units
 
 KEPT_ROUNDS = 3
 """Number of rounds whose messages are kept, in case a neighbour needs them again."""
@@ -111,6 +112,8 @@ class Replica:
         Names by id, in the order of the agent's arms; empty for those known from neighbours alone.
     purged : set of int
         Ids of purged arms, which can never be declared again.
+    units : Units
+        The arms that users or sessions were given.
     """
 
     def __init__(
@@ -126,6 +129,7 @@ class Replica:
     ) -> None:
         self.journal, self.number = log.journal, log.number
         self.make_agent, self.tickets = make_agent, tickets
+        self.units = Units()
         self.declared = declared
         self.arms = arms = dict(declared.arms)
         self.purged: set[int] = set()
@@ -180,21 +184,28 @@ class Replica:
     # Requests: each appends an event and applies it
 
     def choose(
-        self, word: int, allowed: Sequence[int] | None, now: float, context: Vector | None = None
+        self,
+        word: int,
+        allowed: Sequence[int] | None,
+        now: float,
+        context: Vector | None = None,
+        unit: bytes = b"",
+        call: bytes = b"",
     ) -> tuple[int, int]:
         """Choose an arm; return a ticket's number and the arm.
 
         At the limit of open tickets the oldest one is abandoned for the new one, and more than one
-        after a restart with a lower limit.
+        after a restart with a lower limit. A unit is given the arm, and a forwarded call its
+        ticket.
         """
         tickets = self.tickets
         excess = max(0, len(tickets.open) + 1 - tickets.limit)
         if context is None:
             arm = self.agent.would_choose(word, allowed)
-            self._record(Chose(arm, now, abandoned=excess))
+            self._record(Chose(arm, now, abandoned=excess, unit=unit, call=call))
         else:
             arm = self.context_agent.would_choose(word, allowed, context)
-            self._record(Chose(arm, now, context.tobytes(), excess))
+            self._record(Chose(arm, now, context.tobytes(), excess, unit, call))
         return tickets.next_number - 1, arm
 
     def advise(
@@ -324,10 +335,14 @@ class Replica:
                     self.certificates += certificates
             case Spoke():
                 self._speak()
-            case Chose(arm, now, context, abandoned):
+            case Chose(arm, now, context, abandoned, unit, call):
                 if abandoned:
                     self._forgo(self.tickets.abandon(abandoned))
-                self.tickets.add(arm, now, context)
+                number = self.tickets.add(arm, now, context)
+                if unit:
+                    self.units.give(unit, list(self.arms)[arm], now)
+                if call:
+                    self.units.serve(call, number, list(self.arms)[arm])
                 self.own_choices[arm] += 1
                 if context:
                     self.context_agent.open(arm, np.frombuffer(context))
@@ -396,6 +411,7 @@ class Replica:
 
     def _purge(self, arms: set[int]) -> None:
         self.purged |= arms
+        self.units.forget(arms)
         gone = {at for at, arm in enumerate(self.arms) if arm in arms}
         numbers = [number for number, each in self.tickets.open.items() if each.arm in gone]
         self._forgo(map(self.tickets.close, numbers))
@@ -484,6 +500,7 @@ class Replica:
             "certificates": self.certificates,
             "declared": {"name": declared.name, "shared": declared.shared, "arms": self.arms},
             "purged": sorted(self.purged),
+            "units": self.units.export_state(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -492,6 +509,8 @@ class Replica:
         self.declared = Declared(**state["declared"])
         self.arms = dict(self.declared.arms)
         self.purged = set(state["purged"])
+        if "units" in state:
+            self.units.restore_state(state["units"])
         self.agent = self._fresh_agent(state["neighbors"])
         self.agent.restore_state(state["agent"])
         self.tickets.restore_state(state["tickets"])

@@ -64,7 +64,13 @@ class LookUpSeeds(NamedTuple):
     places: tuple[Address, ...]
 
 
-Action = SendBytes | CloseLink | MovePeer | DialAgent | LookUpSeeds
+class Resume(NamedTuple):
+    """Call something of this agent's own that has waited for a peer."""
+
+    call: Callable[[], None]
+
+
+Action = SendBytes | CloseLink | MovePeer | DialAgent | LookUpSeeds | Resume
 
 ITSELF = "it is this agent itself"
 """The reason why a call of the agent's own address fails."""
