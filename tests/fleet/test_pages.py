@@ -182,7 +182,7 @@ def test_the_table_of_defaults_is_that_of_clients() -> None:
     assert statuses.pop(500) == "failed"
     for status, reason in statuses.items():
         with pytest.raises(InputError) as caught:
-            unpack(Reply(status, {}, b"{}"), choose_request("", None, None), Path("api"))
+            unpack(Reply(status, {}, b"{}"), choose_request("", None, None, None), Path("api"))
         assert reason_of(caught.value) == reason
 
 

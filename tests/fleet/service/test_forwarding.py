@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import networkx as nx
 import pytest
 
+from coopbandits.fleet.protocol.calls import Then
 from coopbandits.fleet.protocol.frames import ROUTES, encode_routes
 from coopbandits.fleet.protocol.routes import LIVES, WANTED
 from coopbandits.fleet.service import (
@@ -19,6 +20,7 @@ from coopbandits.fleet.service import (
     Receipt,
     UnknownTicketError,
 )
+from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.service.forwarding import Owners
 from coopbandits.fleet.storage.units import unit_hash
 from tests.fleet.bandits import BUTTON, Many, bandit
@@ -55,7 +57,9 @@ class Fleet(Many):
         self.posted.append((sender, receiver, data))
         return super().post(sender, receiver, data)
 
-    def ask(self, agent: int, call: Callable[[Any], T | Pending[T]]) -> list[T | Exception]:
+    def ask(
+        self, agent: int, call: Callable[[ServedBandit], T | Pending[T]]
+    ) -> list[T | Exception]:
         """Ask an agent; the list has the answer once it is there."""
         found: list[T | Exception] = []
         got = call(self.of(agent).bandit("button"))
@@ -80,10 +84,8 @@ class Fleet(Many):
     def choose(self, agent: int, unit: str = "", **more: Any) -> Choice:
         """Choose, for a unit if given."""
 
-        def call(button: Any) -> Choice | Pending[Choice]:
-            found: Choice | Pending[Choice]
-            found = button.choose_for(unit, **more) if unit else button.choose(**more)
-            return found
+        def call(button: ServedBandit) -> Choice | Pending[Choice]:
+            return button.choose_for(unit, **more) if unit else button.choose(**more)
 
         choice = self.answer(self.ask(agent, call))
         assert isinstance(choice, Choice), choice
@@ -311,9 +313,11 @@ def test_a_call_that_comes_twice_opens_one_ticket() -> None:
     calls: list[bytes] = []
     begin = fleet.node(0).calls.begin
 
-    def recorded(destination: str, plain: bytes, *rest: Any) -> None:
+    def recorded(
+        destination: str, plain: bytes, now: float, seconds: float, then: Then
+    ) -> None:
         calls.append(plain)
-        begin(destination, plain, *rest)
+        begin(destination, plain, now, seconds, then)
 
     fleet.node(0).calls.begin = recorded  # type: ignore[method-assign]
     choice = fleet.choose(0, unit)

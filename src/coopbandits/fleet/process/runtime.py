@@ -147,7 +147,7 @@ class Runtime:
         return self.node.bandits.rounds
 
     def _stored(self, then: Stored) -> None:
-        """Call `then` once all events so far are on disk; what the request began may be due soon."""
+        """Call `then` once all events so far are on disk; see to calls that were begun."""
         self.shell.wait(then)
         if self.node.calls.pending:
             self._arm()

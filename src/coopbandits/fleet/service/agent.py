@@ -209,9 +209,10 @@ class ServedAgent:
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics, under a bounded number of labels."""
-        ends = self.certificate_ends()
+        ends, services = self.certificate_ends(), list(self.services.values())
         left = None if ends is None else ends - self.clock()
-        return agent_metrics(self.node, list(self.services.values()), left)
+        of_agent = agent_metrics(self.node, services, left)
+        return [*of_agent, *self.forwarding.metrics(services)]
 
     def _document(self) -> dict[str, Any]:
         documents = self.node.settings.documents

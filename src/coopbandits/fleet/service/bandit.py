@@ -325,6 +325,7 @@ class ServedBandit:
             return Choice(self._ticket(served.number), arm_name, sticky=True)
         sticky = True if unit else None
         kept = self._kept(unit, allowed) if unit else None
+        places: list[int] | None
         if kept is not None:
             places, unit = [kept], b""
         elif allowed is None and selection.is_fixed:

@@ -27,6 +27,7 @@ from coopbandits.fleet.service import (
     Context,
     DrainingError,
     ExpiredTicketError,
+    Metric,
     OtherRewardError,
     OwnerAwayError,
     Pending,
@@ -36,6 +37,8 @@ from coopbandits.fleet.service import (
     UnknownBanditError,
     UnknownTicketError,
 )
+
+from coopbandits.fleet.service.metrics import measured
 
 if TYPE_CHECKING:
     from coopbandits.fleet.service.agent import ServedAgent
@@ -70,11 +73,15 @@ class ObserveCall(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class ChoiceReply(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """The choice of an owner."""
+
     ticket: str
     arm: str
 
 
 class ReceiptReply(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """What became of a reward."""
+
     arm: str
     reward: float
     duplicate: bool
@@ -151,14 +158,14 @@ class Forwarding:
     ----------
     results : Counter
         Calls by what became of them: pairs of one of `CALLS` and one of `RESULTS`.
-    seconds : Counter
+    seconds : dict of str to float
         How long their applications have waited, by `CALLS`.
     """
 
     def __init__(self, agent: ServedAgent) -> None:
         self.agent, self.node = agent, agent.node
         self.results: Counter[tuple[str, str]] = Counter()
-        self.seconds: Counter[str] = Counter()
+        self.seconds = dict.fromkeys(CALLS, 0.0)
         self._owners = Owners(self.node.settings.number_of)
         self._generation = -1
         self.node.calls.serve = self.serve
@@ -267,6 +274,23 @@ class Forwarding:
         self.node.calls.begin(destination, call, began, agent.config.forward_seconds, answered)
         agent.stored(lambda _: None)  # so that it is sent
 
+    def metrics(self, services: Sequence[ServedBandit]) -> list[Metric]:
+        """Return the metrics of calls, members and units."""
+        node, pairs = self.node, [(call, result) for call in CALLS for result in RESULTS]
+        counts = [({"call": c, "result": r}, float(self.results[c, r])) for c, r in pairs]
+        seconds = [({"call": call}, spent) for call, spent in self.seconds.items()]
+        relayed = [({"result": what}, float(n)) for what, n in node.calls.relayed.items()]
+        units = sum(len(service.replica.units.given) for service in services)
+        return [
+            measured("forwarded_calls_total", *counts),
+            measured("forwarded_seconds_total", *seconds),
+            measured("forwarded_calls_waiting", ({}, len(node.calls.pending))),
+            measured("served_calls_total", ({}, node.calls.served)),
+            measured("relayed_frames_total", *relayed),
+            measured("members", ({}, len(node.routes.present()))),
+            measured("remembered_units", ({}, units)),
+        ]
+
     # For other agents
 
     def serve(self, origin: str, plain: bytes) -> bytes:
@@ -300,6 +324,7 @@ class Forwarding:
 
 def _read_reply(answer: bytes) -> Reply:
     try:
-        return _decode_reply(answer)
+        reply: Reply = _decode_reply(answer)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ErrorReply(UnavailableError.__name__, "the other agent's answer cannot be read")
+    return reply

@@ -500,7 +500,7 @@ class Replica:
             "certificates": self.certificates,
             "declared": {"name": declared.name, "shared": declared.shared, "arms": self.arms},
             "purged": sorted(self.purged),
-            "units": self.units.export_state(),
+            **self.units.export_state(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -509,8 +509,7 @@ class Replica:
         self.declared = Declared(**state["declared"])
         self.arms = dict(self.declared.arms)
         self.purged = set(state["purged"])
-        if "units" in state:
-            self.units.restore_state(state["units"])
+        self.units.restore_state(state)
         self.agent = self._fresh_agent(state["neighbors"])
         self.agent.restore_state(state["agent"])
         self.tickets.restore_state(state["tickets"])

@@ -1,7 +1,7 @@
 """Units of one bandit: which arm each user or session was given, and calls that were served.
 
 A unit is known by a hash of its name, so neither journals nor backups hold user ids. What is
-remembered follows from the events of the journal (`Chose`), so it survives a restart. It is bounded:
+remembered follows from the journal (`Chose`), so it survives a restart. It is bounded:
 the oldest units make room, and so do the oldest calls.
 """
 
@@ -68,8 +68,14 @@ class Units:
         self.given = {unit: each for unit, each in self.given.items() if each.arm not in arms}
 
     def export_state(self) -> dict[str, Any]:
-        return {"given": self.given, "served": self.served}
+        """Return a part of a bandit's snapshot; nothing where nothing is remembered."""
+        return {
+            name: table
+            for name, table in (("units", self.given), ("served_calls", self.served))
+            if table
+        }
 
     def restore_state(self, state: dict[str, Any]) -> None:
-        self.given = {unit: Given(*each) for unit, each in state["given"].items()}
-        self.served = {call: Served(*each) for call, each in state["served"].items()}
+        """Continue from a bandit's snapshot."""
+        self.given = {unit: Given(*each) for unit, each in state.get("units", {}).items()}
+        self.served = {call: Served(*each) for call, each in state.get("served_calls", {}).items()}
