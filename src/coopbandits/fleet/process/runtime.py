@@ -150,6 +150,7 @@ class Runtime:
         """Call `then` once all events so far are on disk; see to calls that were begun."""
         self.shell.wait(then)
         if self.node.calls.pending:
+            self.transport.hurry(True)
             self._arm()
 
     def take(self, declared: Declarations) -> None:
@@ -265,6 +266,7 @@ class Runtime:
     def _tick(self) -> None:
         self._armed = math.inf
         self.shell.tick()
+        self.transport.hurry(self.node.calls.is_lively)
         self._arm()
 
     def _arm(self) -> None:

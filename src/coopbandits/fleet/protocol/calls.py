@@ -52,6 +52,9 @@ MAX_PLAIN = MAX_SEALED - 64
 RELAY_RATE, RELAY_BURST = 2000.0, 4000.0
 """KiB, begun ones included, of calls and answers a second from one neighbour."""
 
+LINGER = 2.0
+"""Seconds after a call or an answer in which others are to be expected."""
+
 NO_ROUTE, UNREADABLE_CALL = "no route", "unreadable"
 """Problems: why a relay, or the destination, does not answer."""
 
@@ -156,6 +159,7 @@ class Calls:
         self.relayed: Counter[str] = Counter(passed=0, dropped=0)
         self._by_tag: dict[bytes, Pending] = {}
         self._allowances: dict[str, Allowance] = {}
+        self._used = -math.inf
         self._failed: dict[str, int] = {}  # versions of members that did not answer in time
         routes.found = self._found
 
@@ -165,6 +169,7 @@ class Calls:
         """Call another agent; `then` follows within so many seconds."""
         self.node.now = now
         self.routes.want()
+        self._used = now
         call = Pending(destination, plain, then, now + seconds)
         self.pending.append(call)
         self._attempt(call)
@@ -173,6 +178,11 @@ class Calls:
         """Return whether an agent has not answered the last call, and was not heard since."""
         member = self.routes.members.get(name)
         return member is not None and self._failed.get(name) == member.announcement.version
+
+    @property
+    def is_lively(self) -> bool:
+        """Whether calls or answers are to be expected, which should be read at once."""
+        return self.node.now < self._used + LINGER
 
     @property
     def next_due(self) -> float:
@@ -232,6 +242,7 @@ class Calls:
     def _is_allowed(self, link: Peer, body: bytes) -> bool:
         allowance = self._allowances.setdefault(link.name, Allowance(RELAY_RATE, RELAY_BURST))
         if allowance.grant(self.node.now, 1 + len(body) // 1024):
+            self._used = self.node.now
             return True
         self.relayed["dropped"] += 1
         return False

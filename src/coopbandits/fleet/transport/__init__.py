@@ -126,6 +126,9 @@ class Transport(ABC):
         Call it before `start`, and then `read` many times a second.
         """
 
+    def hurry(self, yes: bool) -> None:  # noqa: B027  nothing to do where nothing is held
+        """Report what arrives at once for a while, although links are held; or no longer."""
+
     def read(self) -> None:  # noqa: B027  nothing to do where nothing is held
         """Report what has arrived on links that are up, and which of them are down."""
 
