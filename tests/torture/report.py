@@ -52,7 +52,8 @@ def told(outcome: Outcome, shortest: Outcome) -> str:
 
 def _world(schedule: Schedule) -> str:
     two = "; two bandits" if schedule.bandits else ""
-    return two + ("; agents find each other" if schedule.auto else "")
+    find = "; agents find each other" if schedule.auto else ""
+    return two + find + ("; rewards and units at any agent" if schedule.forward else "")
 
 
 def _weather(outcome: Outcome) -> str:

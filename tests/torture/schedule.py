@@ -56,6 +56,8 @@ class Setting:
         Whether there are two bandits, and arms that come and go; None lets the seed say.
     auto : bool or None
         Whether agents find their neighbours themselves; None lets the seed say.
+    forward : bool or None
+        Whether applications meet other agents with rewards and units; None lets the seed say.
     """
 
     policy: str = "flood-ts"
@@ -64,6 +66,7 @@ class Setting:
     half_life: float | None = None
     bandits: bool | None = None
     auto: bool | None = None
+    forward: bool | None = None
 
     def __post_init__(self) -> None:
         require_count("agents", self.agents, least=3)
@@ -176,8 +179,9 @@ class Schedule:
         That of all agents.
     weather, troubles : Weather and tuple of Trouble
         What goes wrong all the time, and what at one time.
-    bandits, auto : bool
-        Whether there are two bandits, and whether agents find their neighbours themselves.
+    bandits, auto, forward : bool
+        Whether there are two bandits, whether agents find their neighbours themselves, and whether
+        applications meet other agents.
     """
 
     seed: int
@@ -187,6 +191,7 @@ class Schedule:
     troubles: tuple[Trouble, ...]
     bandits: bool = False
     auto: bool = False
+    forward: bool = False
 
 
 ANY_MODE = {
@@ -214,6 +219,7 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     robust = setting.is_robust
     bandits = _drawn(setting.bandits, word_at(key, 3), possible=_can_widen(setting.policy))
     auto = _drawn(setting.auto, word_at(key, 4), possible=robust)
+    forward = _drawn(setting.forward, word_at(key, 5), possible=True)
     durability = "power" if word_at(key, 0) % 3 == 0 else "process"
     kinds = dict(ANY_MODE)
     if robust:
@@ -229,7 +235,7 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     made = [_trouble(key, 8 * (i + 1), bag, setting) for i in range(count)]
     weather = make_weather(seed, robust)
     troubles = tuple(sorted(made))
-    return Schedule(seed, setting, durability, weather, troubles, bandits, auto)
+    return Schedule(seed, setting, durability, weather, troubles, bandits, auto, forward)
 
 
 def _drawn(asked: bool | None, word: int, *, possible: bool) -> bool:

@@ -64,7 +64,8 @@ def command(schedule: Schedule) -> str:
     setting = schedule.setting
     troubles = [spell_trouble(trouble) for trouble in schedule.troubles] or [NONE]
     forgets = "" if setting.half_life is None else f" --half-life {setting.half_life:g}s"
-    world = f"--{'' if schedule.bandits else 'no-'}bandits --{'' if schedule.auto else 'no-'}auto"
+    parts = ("bandits", "auto", "forward")
+    world = " ".join(f"--{'' if getattr(schedule, part) else 'no-'}{part}" for part in parts)
     return (
         f"python -m tests.torture --policy '{setting.policy}' --agents {setting.agents} --rounds "
         f"{setting.rounds}{forgets} {world} --seed {schedule.seed} "

@@ -54,7 +54,7 @@ def test_no_promise_is_broken_where_arms_agents_and_links_come_and_go_at_once(po
         assert not outcome.violation, f"torture --policy {policy} --bandits --auto --seed {seed}"
 
 
-PLAIN = Setting("flood-ts", bandits=False, auto=False)
+PLAIN = Setting("flood-ts", bandits=False, auto=False, forward=False)
 FOUND = {
     "a liar with many numbers is one agent": (
         PLAIN, 211, "0,0,0,0,1000,800000,0", ["1883340:liar:4:1000:0x693"],
@@ -71,39 +71,39 @@ FOUND = {
         ],
     ),
     "a memory that has lost its own pulls alone is told of them": (
-        Setting("flood-ts", rounds=100, bandits=True, auto=False), 30353, "8,0,0,0,4000,1600000,86",
+        Setting("flood-ts", rounds=100, bandits=True, auto=False, forward=False), 30353, "8,0,0,0,4000,1600000,86",
         ["263318:drain:6:15154:0x9cc3", "3469543:power-op:4:1096118:0xd83ba12da7a6b355"],
     ),
     "nobody believes in more agents than there may be while a tree is regrown": (
-        Setting("tree-ts", rounds=100, bandits=True, auto=False), 40376, "0,0,0,0,32000,1600000,0",
+        Setting("tree-ts", rounds=100, bandits=True, auto=False, forward=False), 40376, "0,0,0,0,32000,1600000,0",
         ["37553:kill:2:1000:0x64ca", "635163:power-op:1:826834:0xd73ee9f526ad132a"],
     ),
     "a batch whose end is on disk before its beginning is cut off": (
-        Setting("ledger-ts", rounds=100, bandits=True, auto=False), 40299, "0,0,0,0,1000,400000,0",
+        Setting("ledger-ts", rounds=100, bandits=True, auto=False, forward=False), 40299, "0,0,0,0,1000,400000,0",
         ["4356923:power-op:4:1000:0xa3b7"],
     ),
     "a clock is right when an agent starts that has lost its journal": (
-        Setting("flood-ts", rounds=100, bandits=True, auto=False), 60431, "0,0,0,0,1000,800000,0",
+        Setting("flood-ts", rounds=100, bandits=True, auto=False, forward=False), 60431, "0,0,0,0,1000,800000,0",
         ["781562:lose:7:611521:0x131e", "4245711:jump:7:1000:0x8a25fb421c3bacbd"],
     ),
     "what an agent tells before it hears of a former life can be proven": (
-        Setting("flood-ts", rounds=100, bandits=True, auto=False), 63259,
+        Setting("flood-ts", rounds=100, bandits=True, auto=False, forward=False), 63259,
         "103,0,172,0,128000,200000,0",
         ["1446297:power:1:1000:0x7f06", "2403761:power:5:314526:0xfa19"],
     ),
     "a lost memory is known by its neighbours although there are as many new pulls": (
-        Setting("flood-ts", rounds=100, bandits=True, auto=True), 51685, "0,65,0,0,16000,400000,51",
+        Setting("flood-ts", rounds=100, bandits=True, auto=True, forward=False), 51685, "0,65,0,0,16000,400000,51",
         [
             "2083689:power-op:4:190846:0x7345dbf7f2f43bc3",
             "2448110:fail:0:873915:0xf0d707cfe988e159", "4138444:jump:5:1000:0x59b11d36a895035e",
         ],
     ),
     "a pull is told although a message of its number was heard in a former life": (
-        Setting("flood-ts", rounds=100, bandits=True, auto=False), 900532,
+        Setting("flood-ts", rounds=100, bandits=True, auto=False, forward=False), 900532,
         "0,0,0,0,128000,1600000,0", ["3170091:power-op:5:1147624:0xad38"],
     ),
     "a memory of before a neighbour was found asks it what it was handed": (
-        Setting("ledger-ts", rounds=100, bandits=False, auto=True), 942751,
+        Setting("ledger-ts", rounds=100, bandits=False, auto=True, forward=False), 942751,
         "0,0,0,0,4000,800000,0", ["1215899:power-op:3:18545:0x7c4d"],
     ),
 }  # fmt: skip
@@ -130,7 +130,9 @@ def test_the_same_seed_is_the_same_trace(policy: str) -> None:
 def test_a_message_read_quickly_is_believed_as_any_other(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schedule = make_schedule(seed, Setting("flood-ts", rounds=60, bandits=seed != 3, auto=False))
+    schedule = make_schedule(
+        seed, Setting("flood-ts", rounds=60, bandits=seed != 3, auto=False, forward=False)
+    )
     read: list[bool] = []
     quickly = FloodedTotalsMachine.quickly
 
@@ -155,7 +157,7 @@ def test_words_in_blocks_are_the_words_one_by_one() -> None:
 def test_a_trace_depends_on_no_hash_of_the_process(hash_seed: str) -> None:
     program = (
         "from tests.torture import Setting, make_schedule, play\n"
-        "print(play(make_schedule(5, Setting(rounds=40, bandits=True, auto=True))).digest)"
+        "print(play(make_schedule(5, Setting(rounds=40, bandits=True, auto=True, forward=False))).digest)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -164,7 +166,7 @@ def test_a_trace_depends_on_no_hash_of_the_process(hash_seed: str) -> None:
         text=True,
         check=True,
     )
-    here = play(make_schedule(5, Setting(rounds=40, bandits=True, auto=True)))
+    here = play(make_schedule(5, Setting(rounds=40, bandits=True, auto=True, forward=False)))
     assert done.stdout.strip() == here.digest
 
 
@@ -174,7 +176,7 @@ def test_agents_are_counted_right_though_their_minima_say_that_they_are_more(pol
 
     It is believed after two minutes.
     """
-    setting = Setting(policy, agents=3, rounds=20, bandits=False, auto=False)
+    setting = Setting(policy, agents=3, rounds=20, bandits=False, auto=False, forward=False)
     outcome = play(changed(make_schedule(2299, setting), ["none"], None))
     assert not outcome.violation
     assert 120 < outcome.seconds < 150

@@ -313,9 +313,7 @@ def test_a_call_that_comes_twice_opens_one_ticket() -> None:
     calls: list[bytes] = []
     begin = fleet.node(0).calls.begin
 
-    def recorded(
-        destination: str, plain: bytes, now: float, seconds: float, then: Then
-    ) -> None:
+    def recorded(destination: str, plain: bytes, now: float, seconds: float, then: Then) -> None:
         calls.append(plain)
         begin(destination, plain, now, seconds, then)
 
