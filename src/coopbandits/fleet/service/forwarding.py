@@ -37,7 +37,6 @@ from coopbandits.fleet.service import (
     UnknownBanditError,
     UnknownTicketError,
 )
-
 from coopbandits.fleet.service.metrics import measured
 
 if TYPE_CHECKING:
