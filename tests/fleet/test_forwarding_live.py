@@ -77,7 +77,7 @@ class Fleet:
     ) -> Receipt:
         """Submit a reward to one of some agents, again until there is an answer."""
         dice = dice or Dice(0, 0)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(3 * PATIENCE):
             while True:
                 try:
                     return await self.clients[dice.pick(names)].observe(ticket, reward)
@@ -190,7 +190,10 @@ def test_what_forwarding_adds(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
-REWARDS, WORKERS, UNITS = 20_000, 150, 200
+REWARDS, WORKERS, UNITS = 20_000, 60, 200
+
+PAUSE = 0.2
+"""Seconds between two rewards of one worker: agents that restart need the processor, too."""
 
 
 class Load:
@@ -209,6 +212,7 @@ class Load:
         dice, names = Dice(7, worker), sorted(self.fleet.agents)
         while self.left > 0:
             self.left -= 1
+            await asyncio.sleep(PAUSE)
             unit = f"user-{dice.word() % UNITS}" if dice.word() & 1 else None
             choice = None
             while choice is None:
