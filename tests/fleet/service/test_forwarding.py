@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import networkx as nx
 import pytest
 
+from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.calls import Then
 from coopbandits.fleet.protocol.frames import ROUTES, encode_routes
 from coopbandits.fleet.protocol.routes import LIVES, WANTED
@@ -23,7 +25,7 @@ from coopbandits.fleet.service import (
 from coopbandits.fleet.service.bandit import ServedBandit
 from coopbandits.fleet.service.forwarding import Owners
 from coopbandits.fleet.storage.units import unit_hash
-from tests.fleet.bandits import BUTTON, Many, bandit
+from tests.fleet.bandits import BUTTON, CLUSTER, Many, bandit
 from tests.torture.process import name as name_of
 from tests.torture.process import number
 
@@ -36,10 +38,19 @@ PATIENCE = 30.0
 class Fleet(Many):
     """Agents on a path; rewards and units at any of them."""
 
-    def __init__(self, agents: int, graph: nx.Graph[int] | None = None, **button: Any) -> None:
-        declared = {"button": bandit("button", BUTTON | button)}
+    def __init__(
+        self,
+        agents: int,
+        graph: nx.Graph[int] | None = None,
+        *,
+        cluster: ClusterConfig = CLUSTER,
+        certificates: Path | None = None,
+        **button: Any,
+    ) -> None:
+        declared = {"button": bandit("button", BUTTON | button, cluster)}
         self.posted: list[tuple[int, int, bytes]] = []
-        super().__init__(graph or nx.path_graph(agents), declared=declared)
+        graph = graph or nx.path_graph(agents)
+        super().__init__(graph, declared=declared, certificates=certificates)
         self.restarted()
 
     def restarted(self, seconds: int = 5) -> None:
