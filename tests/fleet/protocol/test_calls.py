@@ -108,7 +108,7 @@ def test_whatever_a_relay_does_to_a_call_nothing_is_counted_and_nobody_is_fooled
     fleet: Relayed,
 ) -> None:
     choice = fleet.choose(0)
-    waiting = fleet.ask(2, lambda button: button.submit(choice.ticket, 1.0))
+    waiting = fleet.send(2, choice.ticket)
     (sent,) = fleet.frames(2, frames.CALL)
     assert choice.ticket.encode() in sent, "the virtual notary hides nothing; the real one does"
     call = Decoder(Call).decode(sent)
@@ -144,7 +144,7 @@ def test_a_route_that_leads_in_a_circle_ends(fleet: Relayed) -> None:
     for agent, hop in ((1, "n2"), (2, "n1")):
         fleet.node(agent).routes.members["n0"].hops = [hop]
     fleet.cut_link(0, 1)
-    waiting = fleet.ask(2, lambda button: button.submit(choice.ticket, 1.0))
+    waiting = fleet.send(2, choice.ticket)
     fleet.deliver(10_000)
     assert not fleet.queue
     assert isinstance(fleet.answer(waiting), OwnerAwayError)

@@ -89,8 +89,14 @@ class Fleet(Many):
             self.step()
         return found[0]
 
+    def send(self, agent: int, ticket: str, reward: float = 1.0) -> list[Receipt | Exception]:
+        """Submit a reward to an agent."""
+        return self.ask(agent, lambda button: button.submit(ticket, reward))
+
     def submit(self, agent: int, ticket: str, reward: float = 1.0) -> Receipt | Exception:
-        return self.answer(self.ask(agent, lambda button: button.submit(ticket, reward)))
+        """Submit a reward to an agent, and wait for the answer."""
+        found = self.send(agent, ticket, reward)
+        return self.answer(found)
 
     def choose(self, agent: int, unit: str = "", **more: Any) -> Choice:
         """Choose, for a unit if given."""
@@ -98,7 +104,8 @@ class Fleet(Many):
         def call(button: ServedBandit) -> Choice | Pending[Choice]:
             return button.choose_for(unit, **more) if unit else button.choose(**more)
 
-        choice = self.answer(self.ask(agent, call))
+        found = self.ask(agent, call)
+        choice = self.answer(found)
         assert isinstance(choice, Choice), choice
         return choice
 
@@ -149,13 +156,13 @@ def test_a_reward_waits_for_a_link_and_is_not_lost_by_a_crash_on_the_way() -> No
     tickets = [fleet.choose(0).ticket for _ in range(4)]
     fleet.submit(3, tickets[3])
     fleet.cut_link(1, 2)
-    waiting = fleet.ask(3, lambda button: button.submit(tickets[0], 1.0))
+    waiting = fleet.send(3, tickets[0])
     fleet.step()
     assert not waiting
     fleet.heal()
     assert isinstance(fleet.answer(waiting), Receipt)
     for relay in (1, 2):  # it dies with the call, or with the answer, on its way
-        waiting = fleet.ask(3, lambda button, at=relay: button.submit(tickets[at], 1.0))
+        waiting = fleet.send(3, tickets[relay])
         fleet.deliver(relay)
         fleet.crash(relay)
         fleet.restart(relay)
@@ -170,7 +177,7 @@ def test_an_agent_that_dies_before_it_has_answered_counts_the_reward_once() -> N
     fleet = Fleet(2)
     fleet.submit(1, fleet.choose(0).ticket)  # they have found each other
     choice = fleet.choose(0)
-    waiting = fleet.ask(1, lambda button: button.submit(choice.ticket, 1.0))
+    waiting = fleet.send(1, choice.ticket)
     fleet.deliver(1)  # the call, whose answer is on its way
     assert fleet.rewards() == [2, 0]
     fleet.crash(0)
@@ -199,11 +206,20 @@ def test_calls_that_wait_are_bounded() -> None:
     ticket = fleet.choose(0).ticket
     fleet.crash(0)
     most = fleet.of(1).config.max_forwarded_calls
-    waiting = [fleet.ask(1, lambda button: button.submit(ticket, 1.0)) for _ in range(most)]
+    waiting = [fleet.send(1, ticket) for _ in range(most)]
     with pytest.raises(OwnerAwayError, match="1000 calls of other agents wait for answers"):
         fleet.of(1).bandit("button").submit(ticket, 1.0)
     assert all(isinstance(fleet.answer(each), OwnerAwayError) for each in waiting)
     assert fleet.node(1).calls.pending == []
+
+
+def test_calls_of_others_are_held_to_the_rate() -> None:
+    fleet = Fleet(2, max_pulls_per_second=1.0, sticky_seconds=600.0)
+    unit = fleet.unit_of(0)
+    choices = [fleet.choose(1, unit) for _ in range(50)]
+    assert [each.sticky for each in choices[:20]] == [True] * 20
+    assert choices[-1].sticky is False, "the agent asked chooses, at its own rate"
+    assert fleet.of(0).bandit("button").choosing.refused > 0
 
 
 def test_a_revoked_agent_is_not_called_and_not_served() -> None:
