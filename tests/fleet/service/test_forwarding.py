@@ -313,6 +313,19 @@ def test_an_agent_that_is_gone_leaves_its_units_to_others() -> None:
     assert all(fleet.choose(0, unit).sticky for unit in units)
 
 
+def test_an_agent_that_stops_gives_its_units_away_until_it_is_back() -> None:
+    fleet = Fleet(3, nx.complete_graph(3), sticky_seconds=600.0)
+    units = [f"user-{k}" for k in range(30)]
+    before = [fleet.owner(unit) for unit in units]
+    fleet.shells[2].leave()
+    fleet.deliver()
+    assert {fleet.owner(unit) for unit in units} == {0, 1}
+    fleet.crash(2)
+    fleet.restart(2)
+    fleet.restarted()
+    assert [fleet.owner(unit) for unit in units] == before
+
+
 def test_an_agent_that_drains_or_has_not_found_the_others_is_no_obstacle() -> None:
     fleet = Fleet(2, sticky_seconds=600.0)
     unit = fleet.unit_of(1)

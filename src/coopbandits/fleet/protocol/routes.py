@@ -417,6 +417,9 @@ class Routes:
         """Keep an announcement, and pass it on."""
         was_active = self._is_active
         self.note_seen(new.name)
+        was_present = known is not None and not known.announcement.left
+        if was_present == new.left:
+            self.generation += 1
         if known is None:
             number = self.node.settings.number_of(new.name)
             self.members[new.name] = Member(new, number, self._beat, [link.name])
@@ -424,8 +427,6 @@ class Routes:
         else:
             known.fresh = known.fresh + 1 if known.heard == self._beat else 1
             known.announcement, known.heard, known.hops = new, self._beat, [link.name]
-        if known is None or new.left:
-            self.generation += 1
         for peer in self._linked():
             if peer != link.name:
                 self._send(peer, [new])
