@@ -31,7 +31,14 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary, pack, unpack
+from coopbandits.fleet.identity.notary import (
+    FINGERPRINT,
+    PROOF,
+    Notary,
+    is_intermediate,
+    pack,
+    unpack,
+)
 from coopbandits.fleet.protocol.frames import UNREADABLE
 from coopbandits.fleet.ratelimit import Allowance
 
@@ -65,6 +72,9 @@ SETTLING, ALONE = 3, 10
 
 BATCH, MOST_LISTED = 10, 3000
 """Announcements, and pairs of a digest, in one message."""
+
+MOST_CERTIFICATES = 4 * BATCH
+"""Certificates in one message: those of authors, and intermediates."""
 
 PAIR, NUMBER = struct.Struct("<QQ"), struct.Struct("<Q")
 
@@ -210,9 +220,10 @@ class Routes:
         return next((hop for hop in member.hops if hop in peers and peers[hop].met), None)
 
     def fingerprint_of(self, name: str) -> bytes | None:
-        """Return the fingerprint of a member's certificate."""
+        """Return the fingerprint of a member's certificate, while that is trusted."""
         member = self.members.get(name)
-        return None if member is None else member.announcement.fingerprint
+        found = None if member is None else member.announcement.fingerprint
+        return found if found in self.notary.authors else None
 
     def present(self) -> list[str]:
         """Return the agents that are there, this one among them."""
@@ -343,9 +354,10 @@ class Routes:
         sent = self._certified.setdefault(peer, set())
         fresh = {each.fingerprint for each in announcements} - sent
         sent |= fresh
-        authors = self.notary.authors
-        proven = [authors[each].certificate for each in sorted(fresh) if each in authors]
-        self._post(peer, News(announcements, pack(proven)))
+        found = [known for each in sorted(fresh) if (known := self.notary.authors.get(each))]
+        issuers = dict.fromkeys(issuer for author in found for issuer in author.intermediates)
+        certificates = [*issuers, *(author.certificate for author in found)]
+        self._post(peer, News(announcements, pack(certificates)))
 
     def _post(self, peer: str, news: News) -> None:
         self.node.send_routes(peer, _encode(news))
@@ -359,6 +371,8 @@ class Routes:
             if len(news.digest) % PAIR.size or len(news.asks) % NUMBER.size:
                 raise InputError("pairs or numbers that end too early")
             certificates = unpack(news.certificates)
+            if len(certificates) > MOST_CERTIFICATES:
+                raise InputError(f"{len(certificates)} certificates for {BATCH} announcements")
         except (InputError, *UNREADABLE) as error:
             self.node.refuse(link, "routes", f"announcements that cannot be read: {error}")
             return
@@ -367,13 +381,12 @@ class Routes:
         if not allowance.grant(self.node.now, size + len(news.asks) // NUMBER.size):
             self.node.refuse(link, "routes", "announcements come faster than agents send them")
             return
-        given = {self.notary.fingerprint_of(each): each for each in certificates}
         for each in news.announcements:
-            self._hear(link, each, given)
+            self._hear(link, each, certificates)
         self._compare(link, PAIR.iter_unpack(news.digest))
         self._reply(link, [number for (number,) in NUMBER.iter_unpack(news.asks)])
 
-    def _hear(self, link: Peer, new: Announcement, certificates: dict[bytes, bytes]) -> None:
+    def _hear(self, link: Peer, new: Announcement, certificates: list[bytes]) -> None:
         node, known = self.node, self.members.get(new.name)
         is_own = new.name == node.settings.node
         version = self._version if is_own else known.announcement.version if known else -1
@@ -400,18 +413,26 @@ class Routes:
             return
         self._note(link, new, known)
 
-    def _is_proven(self, link: Peer, new: Announcement, certificates: dict[bytes, bytes]) -> bool:
+    def _is_proven(self, link: Peer, new: Announcement, certificates: list[bytes]) -> bool:
         """Check an announcement's signature; ask for the certificate where it is missing."""
-        notary, fingerprint = self.notary, new.fingerprint
-        if fingerprint not in notary.authors:
-            if fingerprint not in certificates:  # sent before, and forgotten here
+        notary = self.notary
+        if not notary.knows(new.fingerprint):
+            given = {notary.fingerprint_of(each): each for each in certificates}
+            if new.fingerprint not in given:  # sent before, and forgotten here
                 number = self.node.settings.number_of(new.name)
                 self._post(link.name, News(asks=NUMBER.pack(number)))
                 return False
-            notary.learn(certificates[fingerprint])
-        if notary.author(new.proof) != new.name or not notary.holds(new.form, new.proof):
+            for each in certificates:
+                if is_intermediate(each):
+                    notary.learn(each)
+            notary.learn(given[new.fingerprint])
+        author = notary.author(new.proof)
+        if author is None or new.name not in author.names or not notary.holds(new.form, new.proof):
             raise InputError(f"an announcement of {new.name} that it has not signed")
-        return True
+        if notary.is_bound(author, new.name):
+            raise InputError(f"an announcement of {new.name}, whose key is another agent's")
+        notary.bind(author, new.name)
+        return not author.names & self.node.revoked
 
     def _note(self, link: Peer, new: Announcement, known: Member | None) -> None:
         """Keep an announcement, and pass it on."""
@@ -480,5 +501,8 @@ class Routes:
 
     def drop_barred(self) -> None:
         """Forget agents that are revoked, or no members any more."""
-        for name in [name for name in self.members if self.node.bars(name)]:
-            self._drop(name)
+        revoked = self.node.revoked
+        for name, member in list(self.members.items()):
+            author = self.notary.author(member.announcement.proof)
+            if self.node.bars(name) or (author and author.names & revoked):
+                self._drop(name)
