@@ -211,7 +211,7 @@ def test_a_ticket_of_another_bandit_is_told_whose_it_is() -> None:
     with pytest.raises(UnknownTicketError, match=r"'banner'.* 'button'.*/bandits/banner/observe"):
         service.bandit("button").observe(ticket, 1.0)
     for other in (fleet.of(1).bandit("banner").choose().ticket, "?"):
-        with pytest.raises(UnknownTicketError, match="no ticket of this agent"):
+        with pytest.raises(UnknownTicketError, match="is no ticket of agent n0"):
             service.bandit("button").observe(other, 1.0)
     fleet.reward(0, "banner", ticket, 1.0)
 

@@ -158,7 +158,7 @@ def test_tickets_keep_their_context_through_a_restart_and_a_snapshot() -> None:
     assert once_more.replica.tickets.contexts == again.replica.tickets.contexts
     assert len(once_more.replica.tickets.contexts) == 3
     assert once_more.replica.agent.open_pulls.sum() == 3
-    for ticket, arm in tickets[:2]:
+    for ticket, arm, _ in tickets[:2]:
         once_more.observe(ticket, paid(context, arm))
         assert once_more.observe(ticket, paid(context, arm)).duplicate
     once_more.replica.expire(1e12)

@@ -55,7 +55,7 @@ class Fleet(World):
         for number in range(rounds):
             for agent in self.graph:
                 context = asked(number + agent)
-                ticket, arm = self.of(agent).choose(context=context)
+                ticket, arm, _ = self.of(agent).choose(context=context)
                 reward = 1.1 - paid(context, arm) if switched else paid(context, arm)
                 self.waiting.append((agent, ticket, arm, context, reward))
             if not (late and number == rounds - 1):

@@ -182,7 +182,7 @@ def test_the_table_of_defaults_is_that_of_clients() -> None:
     assert statuses.pop(500) == "failed"
     for status, reason in statuses.items():
         with pytest.raises(InputError) as caught:
-            unpack(Reply(status, {}, b"{}"), choose_request("", None, None), Path("api"))
+            unpack(Reply(status, {}, b"{}"), choose_request("", None, None, None), Path("api"))
         assert reason_of(caught.value) == reason
 
 
@@ -279,7 +279,7 @@ def test_the_python_of_the_page_runs(
 def test_the_curl_of_the_page_works(server: ApiServer, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(KEY)
     commands = blocks(DOCS / "fleet/api.md", "sh")
-    assert len(commands) == 4
+    assert len(commands) == 5
     (both,) = (text for text in blocks(ROOT / "README.md", "sh") if "curl" in text)
     commands += both.splitlines()
     for command in commands:

@@ -32,6 +32,9 @@ def seeds() -> list[bytes]:
         frames.encode_data(STAMP, None, signed),
         frames.encode_data(STAMP, np.arange(9000.0)),
         frames.encode_document(STAMP, b"news"),
+        frames.encode_routes(STAMP, b"announcements"),
+        frames.encode_call(STAMP, b"call"),
+        frames.encode_answer(STAMP, b"answer"),
         frames.encode_members(STAMP, Shuffle(7, 3, [Contact("shop-2", "10.0.0.2:7400")])),
     ]
     later = bytearray(frames.encode_beat(STAMP))
@@ -87,6 +90,12 @@ def encode(frame: Frame) -> bytes:
             return frames.encode_greeting(stamp, greeting)
         case frames.MembersFrame(stamp, message):
             return frames.encode_members(stamp, message)
+        case frames.RoutesFrame(stamp, body):
+            return frames.encode_routes(stamp, body)
+        case frames.CallFrame(stamp, body):
+            return frames.encode_call(stamp, body)
+        case frames.AnswerFrame(stamp, body):
+            return frames.encode_answer(stamp, body)
         case frames.DataFrame(stamp, values, fields):
             named = None if fields == frames.Fields() else fields
             return frames.encode_data(stamp, values, named)
@@ -96,7 +105,8 @@ def is_plain(frame: Frame) -> bool:
     """Say whether there is one way to write a frame; maps may be written in many."""
     if isinstance(frame, frames.DataFrame):
         return frame.fields == frames.Fields()
-    return isinstance(frame, frames.BeatFrame | frames.DocumentFrame)
+    raw = frames.RoutesFrame | frames.CallFrame | frames.AnswerFrame
+    return isinstance(frame, frames.BeatFrame | frames.DocumentFrame | raw)
 
 
 def skips(stream: bytes) -> bool:

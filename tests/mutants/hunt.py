@@ -31,7 +31,8 @@ logging.disable(logging.CRITICAL)
 from tests.torture import Setting, make_schedule, play
 first, limit, policies, bandits, eras = json.loads(sys.argv[1])
 for seed in range(first, limit):
-    setting = Setting(policies[seed % len(policies)], bandits=bandits, auto=False, eras=eras)
+    worlds = {"bandits": bandits, "auto": False, "forward": False, "eras": eras}
+    setting = Setting(policies[seed % len(policies)], **worlds)
     outcome = play(make_schedule(seed, setting))
     if outcome.violation:
         print(json.dumps([seed, outcome.violation]))

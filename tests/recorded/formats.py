@@ -16,6 +16,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 from msgspec import to_builtins
+from msgspec.msgpack import encode
 
 from coopbandits.fleet.overlay.messages import (
     Contact,
@@ -27,7 +28,9 @@ from coopbandits.fleet.overlay.messages import (
 )
 from coopbandits.fleet.process.assemble import open_bandits
 from coopbandits.fleet.protocol import frames
+from coopbandits.fleet.protocol.calls import Answer, Call
 from coopbandits.fleet.protocol.frames import Fields, Greeting, Hello, Stamp
+from coopbandits.fleet.protocol.routes import Announcement, News
 from coopbandits.fleet.storage import records
 from coopbandits.fleet.storage.disk import MemoryDisk
 from tests.fleet.bandits import only
@@ -39,6 +42,7 @@ FILE = Path(__file__).parent / "formats.json"
 STAMP = Stamp(2, 1_800_000_000, 7, 3, 1234)
 LINK = Stamp(0, 1_800_000_000, 7, 3)
 CONTACTS = [Contact("shop-3", "10.0.0.3:7400"), Contact("shop-4", "[::1]:7400")]
+ROUTES = News([Announcement("shop-1", 9, True, False, b"proof")], b"pem", bytes(16), bytes(8))
 
 FRAMES: dict[str, Callable[[], bytes]] = {
     "hello": lambda: frames.encode_hello(
@@ -59,6 +63,11 @@ FRAMES: dict[str, Callable[[], bytes]] = {
     "greeting": lambda: frames.encode_greeting(
         STAMP, Greeting("button", "ab" * 32, bytes(range(16)), 5, (6, 7, 8), 2, ask=True)
     ),
+    "routes": lambda: frames.encode_routes(LINK, encode(ROUTES)),
+    "call": lambda: frames.encode_call(LINK, encode(Call("shop-1", "shop-2", 7, b"sealed"))),
+    "answer": lambda: frames.encode_answer(
+        LINK, encode(Answer("shop-2", "shop-1", 7, b"tag", "", b"sealed"))
+    ),
     "members: forward": lambda: frames.encode_members(LINK, ForwardJoin(CONTACTS[0], 5)),
     "members: shuffle": lambda: frames.encode_members(LINK, Shuffle(9, 4, CONTACTS)),
     "members: sample": lambda: frames.encode_members(LINK, Sample(9, CONTACTS)),
@@ -72,6 +81,7 @@ EVENTS: dict[str, records.Event] = {
     "chose at the limit of open tickets": records.Chose(1, 1_800_000_001.5, abandoned=1),
     "observed": records.Observed(4, 0.75),
     "expired": records.Expired([1, 2]),
+    "chose for a unit": records.Chose(1, 1.8e9, b"", 0, b"unit", b"call"),
     "met": records.Met({65537: 2, 131073: 1}),
     "spoke": records.Spoke(),
     "ended": records.Ended({65537: bytes(16)}),

@@ -9,9 +9,11 @@ import pytest
 
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.protocol.frames import (
+    AnswerFrame,
     BanditFrame,
     BeatFrame,
     ByeFrame,
+    CallFrame,
     DataFrame,
     Decoder,
     DocumentFrame,
@@ -20,6 +22,7 @@ from coopbandits.fleet.protocol.frames import (
     HelloFrame,
     Kind,
     MembersFrame,
+    RoutesFrame,
 )
 from coopbandits.fleet.storage import records
 from coopbandits.fleet.storage.records import Record
@@ -48,6 +51,12 @@ def written(frame: Frame) -> bytes:
             return frames.encode_greeting(stamp, greeting)
         case MembersFrame(stamp, message):
             return frames.encode_members(stamp, message)
+        case RoutesFrame(stamp, body):
+            return frames.encode_routes(stamp, body)
+        case CallFrame(stamp, body):
+            return frames.encode_call(stamp, body)
+        case AnswerFrame(stamp, body):
+            return frames.encode_answer(stamp, body)
         case BeatFrame(stamp):
             return frames.encode_beat(stamp)
 

@@ -39,6 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
     either = argparse.BooleanOptionalAction
     parser.add_argument("--bandits", action=either, help="two bandits, and arms that come and go")
     parser.add_argument("--auto", action=either, help="agents find their neighbours")
+    parser.add_argument("--forward", action=either, help="rewards and units at any agent")
     parser.add_argument("--eras", action=either, help="the policy changes")
     parser.add_argument("--trouble", action="append", help="replaces the seed's own; or none")
     parser.add_argument("--weather", help="replaces the seed's own")
@@ -67,7 +68,7 @@ def _play(given: argparse.Namespace) -> int:
     require_count("--first", given.first, least=0)
     require_count("--workers", 1 if given.workers is None else given.workers)
     forgets = None if given.half_life is None else read_duration("--half-life", given.half_life)
-    worlds = given.bandits, given.auto, given.eras
+    worlds = given.bandits, given.auto, given.forward, given.eras
     setting = Setting(given.policy, given.agents, given.rounds, forgets, *worlds)
     setting.check()
     if given.seed is None:

@@ -138,11 +138,23 @@ class Application:
         self.account = Account()
         self.given: set[str] = set()
         self.given_up: set[str] = set()
+        self.sent: dict[str, tuple[Answer, float]] = {}  # rewards that were sent to other agents
         self.refused = 0
 
     def word(self) -> int:
         """Return its next word."""
         return next(self._words)
+
+    def go_on(self, account: Account) -> None:
+        """Continue with another account, as the agent does with another memory.
+
+        Rewards that were sent to other agents may still be on their way, and count once.
+        """
+        for ticket, (answer, value) in self.sent.items():
+            if ticket not in account.acknowledged:
+                account.tickets.setdefault(ticket, answer)
+                account.doubt[ticket] = value
+        self.account = account
 
     def give_up(self) -> None:
         """Never ask for the tickets of now again: nobody knows what became of them."""
@@ -197,7 +209,7 @@ class Application:
         return None
 
     def _abandoned(self, ticket: str, newest: int) -> None:
-        newer = newest - int(ticket.rpartition("-")[2])
+        newer = newest - int(ticket.partition("@")[0].rpartition("-")[2])
         if newer < min(LIMITS):
             raise ViolationError(f"the ticket {ticket} was abandoned for {newer} newer ones")
 

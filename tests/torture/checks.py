@@ -120,7 +120,7 @@ class Checks:
         self.lost_most += most - sum(counts)
         self._note_told(actor)
         actor.app.give_up()
-        actor.app.account = Account(counts=counts, sums=sums)
+        actor.app.go_on(Account(counts=counts, sums=sums))
         actor.uncertain = False
 
     def lost(self, actor: Actor) -> None:

@@ -76,7 +76,7 @@ class Lives:
 
     def _arm(self, actor: Actor) -> None:
         assert actor.process is not None
-        due, now = actor.process.node.sessions.next_tick, self.stage.time
+        due, now = actor.process.node.next_tick, self.stage.time
         if due == actor.due or due == math.inf:
             return
         actor.due = due
@@ -92,7 +92,7 @@ class Lives:
         actor.due = math.nan
         late = actor.awake_at - self.stage.time
         if late > 0:
-            actor.armed, actor.due = actor.awake_at, actor.process.node.sessions.next_tick
+            actor.armed, actor.due = actor.awake_at, actor.process.node.next_tick
             self.stage.plan(late, self._tick, actor, life, actor.armed)
             return
         self.stage.trace.note(self.stage.time, "tick", actor.index, actor.process.replica.rounds)

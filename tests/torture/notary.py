@@ -16,7 +16,7 @@ import msgspec
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig
 from coopbandits.fleet.identity.names import Revoked
-from coopbandits.fleet.identity.notary import FINGERPRINT, PROOF, Notary
+from coopbandits.fleet.identity.notary import FINGERPRINT, NONCE, PROOF, TAG, Notary
 
 AUTHORITY = b"the key of the authority"
 
@@ -44,6 +44,7 @@ class VirtualNotary(Notary):
         self.prefix = msgspec.msgpack.encode(["coopbandits entry", *scope])
         self.authors, self.holders, self._bound = {}, WeakSet(), {}
         self._intermediates = {}
+        self._sealed = 0
         self.fingerprint = self.learn(certificate_of(node))
 
     def refresh(self) -> None:
@@ -71,6 +72,25 @@ class VirtualNotary(Notary):
         """Return whether the author of a proof signed an entry."""
         (name,) = self.authors[proof[:FINGERPRINT]].names
         return proof[FINGERPRINT:] == self._signature(name, entry)
+
+    def seal(self, fingerprint: bytes, plain: bytes, about: bytes) -> bytes:
+        """Return bytes that nobody changes unnoticed; all could read them, and none looks."""
+        self._sealed += 1
+        nonce = self._sealed.to_bytes(NONCE, "big")
+        (name,) = self.authors[fingerprint].names
+        return nonce + plain + self._tag(name, nonce + plain, about)
+
+    def unseal(self, fingerprint: bytes, sealed: bytes, about: bytes) -> bytes | None:
+        """Return what was sealed for this agent, or None."""
+        body, tag = sealed[:-TAG], sealed[-TAG:]
+        (name,) = self.authors[fingerprint].names
+        if tag != self._tag(name, body, about):
+            return None
+        return body[NONCE:]
+
+    def _tag(self, name: str, body: bytes, about: bytes) -> bytes:
+        key = "/".join(sorted((name, self.node))).encode()
+        return blake2b(self.prefix + about + body, key=key, digest_size=TAG).digest()
 
     def _signature(self, name: str, entry: bytes) -> bytes:
         size = PROOF - FINGERPRINT

@@ -53,6 +53,7 @@ def told(outcome: Outcome, shortest: Outcome) -> str:
 def _world(schedule: Schedule) -> str:
     two = "; two bandits" if schedule.bandits else ""
     found = two + ("; agents find each other" if schedule.auto else "")
+    found += "; rewards and units at any agent" if schedule.forward else ""
     return found + ("; the policy changes" if schedule.eras else "")
 
 

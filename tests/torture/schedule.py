@@ -59,6 +59,8 @@ class Setting:
         Whether there are two bandits, and arms that come and go; None lets the seed say.
     auto : bool or None
         Whether agents find their neighbours themselves; None lets the seed say.
+    forward : bool or None
+        Whether applications meet other agents with rewards and units; None lets the seed say.
     eras : bool or None
         Whether the policy changes, and with it eras; None lets the seed say.
     """
@@ -69,6 +71,7 @@ class Setting:
     half_life: float | None = None
     bandits: bool | None = None
     auto: bool | None = None
+    forward: bool | None = None
     eras: bool | None = None
 
     def __post_init__(self) -> None:
@@ -199,9 +202,9 @@ class Schedule:
         That of all agents.
     weather, troubles : Weather and tuple of Trouble
         What goes wrong all the time, and what at one time.
-    bandits, auto, eras : bool
-        Whether there are two bandits, whether agents find their neighbours themselves, and whether
-        the policy changes.
+    bandits, auto, forward, eras : bool
+        Whether there are two bandits, whether agents find their neighbours themselves, whether
+        applications meet other agents, and whether the policy changes.
     """
 
     seed: int
@@ -211,6 +214,7 @@ class Schedule:
     troubles: tuple[Trouble, ...]
     bandits: bool = False
     auto: bool = False
+    forward: bool = False
     eras: bool = False
 
 
@@ -243,6 +247,7 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     robust = setting.is_robust
     bandits = _drawn(setting.bandits, word_at(key, 3), possible=_can_widen(setting.policy))
     auto = _drawn(setting.auto, word_at(key, 4), possible=robust)
+    forward = _drawn(setting.forward, word_at(key, 5), possible=True)
     eras = _drawn(setting.eras, word_at(key, 7), possible=setting.has_eras)
     durability = "power" if word_at(key, 0) % 3 == 0 else "process"
     kinds = dict(ANY_MODE)
@@ -261,7 +266,7 @@ def make_schedule(seed: int, setting: Setting) -> Schedule:
     made = [_trouble(key, 8 * (i + 1), bag, setting) for i in range(count)]
     weather = make_weather(seed, robust)
     troubles = tuple(sorted(made))
-    return Schedule(seed, setting, durability, weather, troubles, bandits, auto, eras)
+    return Schedule(seed, setting, durability, weather, troubles, bandits, auto, forward, eras)
 
 
 def _drawn(asked: bool | None, word: int, *, possible: bool) -> bool:

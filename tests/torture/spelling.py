@@ -64,7 +64,7 @@ def command(schedule: Schedule) -> str:
     setting = schedule.setting
     troubles = [spell_trouble(trouble) for trouble in schedule.troubles] or [NONE]
     forgets = "" if setting.half_life is None else f" --half-life {setting.half_life:g}s"
-    worlds = {"bandits": schedule.bandits, "auto": schedule.auto}
+    worlds = {"bandits": schedule.bandits, "auto": schedule.auto, "forward": schedule.forward}
     if schedule.setting.has_eras:
         worlds["eras"] = schedule.eras
     world = " ".join(f"--{'' if is_so else 'no-'}{name}" for name, is_so in worlds.items())

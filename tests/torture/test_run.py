@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import islice
 from multiprocessing import active_children
 
@@ -54,7 +55,7 @@ def test_no_promise_is_broken_where_arms_agents_and_links_come_and_go_at_once(po
         assert not outcome.violation, f"torture --policy {policy} --bandits --auto --seed {seed}"
 
 
-PLAIN = Setting("flood-ts", bandits=False, auto=False)
+PLAIN = Setting("flood-ts", bandits=False, auto=False, forward=False)
 FOUND = {
     "a liar with many numbers is one agent": (
         PLAIN, 211, "0,0,0,0,1000,800000,0", ["1883340:liar:4:1000:0x693"],
@@ -113,7 +114,8 @@ FOUND = {
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_does_not_come_back(name: str) -> None:
     setting, seed, weather, troubles = FOUND[name]
-    assert not play(changed(make_schedule(seed, setting), troubles, weather)).violation
+    made = make_schedule(seed, replace(setting, forward=False))
+    assert not play(changed(made, troubles, weather)).violation
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -130,7 +132,9 @@ def test_the_same_seed_is_the_same_trace(policy: str) -> None:
 def test_a_message_read_quickly_is_believed_as_any_other(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schedule = make_schedule(seed, Setting("flood-ts", rounds=60, bandits=seed != 3, auto=False))
+    schedule = make_schedule(
+        seed, Setting("flood-ts", rounds=60, bandits=seed != 3, auto=False, forward=False)
+    )
     read: list[bool] = []
     quickly = FloodedTotalsMachine.quickly
 
@@ -155,7 +159,8 @@ def test_words_in_blocks_are_the_words_one_by_one() -> None:
 def test_a_trace_depends_on_no_hash_of_the_process(hash_seed: str) -> None:
     program = (
         "from tests.torture import Setting, make_schedule, play\n"
-        "print(play(make_schedule(5, Setting(rounds=40, bandits=True, auto=True))).digest)"
+        "setting = Setting(rounds=40, bandits=True, auto=True, forward=True)\n"
+        "print(play(make_schedule(5, setting)).digest)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -164,7 +169,7 @@ def test_a_trace_depends_on_no_hash_of_the_process(hash_seed: str) -> None:
         text=True,
         check=True,
     )
-    here = play(make_schedule(5, Setting(rounds=40, bandits=True, auto=True)))
+    here = play(make_schedule(5, Setting(rounds=40, bandits=True, auto=True, forward=True)))
     assert done.stdout.strip() == here.digest
 
 
@@ -174,7 +179,7 @@ def test_agents_are_counted_right_though_their_minima_say_that_they_are_more(pol
 
     It is believed after two minutes.
     """
-    setting = Setting(policy, agents=3, rounds=20, bandits=False, auto=False)
+    setting = Setting(policy, agents=3, rounds=20, bandits=False, auto=False, forward=False)
     outcome = play(changed(make_schedule(2299, setting), ["none"], None))
     assert not outcome.violation
     assert 120 < outcome.seconds < 150

@@ -9,7 +9,7 @@ from tests.torture.schedule import SECOND
 
 KINDS = (
     "start", "dies", "refused", "tick", "down", "arrives", "chose", "rewards", "heals", "trouble",
-    "well",
+    "well", "chose for", "elsewhere",
 )  # fmt: skip
 CODES = {kind: code for code, kind in enumerate(KINDS)}
 PACKED = struct.Struct("<QBqqq")
@@ -30,7 +30,7 @@ class Trace:
         self._noted.append(PACKED.pack(time, CODES[kind], a, b, c))
         if self.lines is not None:
             told = " ".join(str(value) for value in (a, b, c) if value != -1)
-            self.lines.append(f"{time / SECOND:10.6f}  {kind:<8} {told}")
+            self.lines.append(f"{time / SECOND:10.6f}  {kind:<9} {told}")
 
     @property
     def digest(self) -> str:

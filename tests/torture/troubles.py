@@ -154,7 +154,7 @@ def _rollback(stage: Stage, actor: Actor, trouble: Trouble) -> None:
     actor.clock.is_right = True  # an older journal knows nothing of the starts since
     actor.files.put_back(files)
     actor.damaged = actor.uncertain = False
-    actor.app.account = account.copy()
+    actor.app.go_on(account.copy())
     if trouble.word >> 32 & 1:
         again = trouble._replace(word=trouble.word >> 33)
         stage.plan(actor.down_for + 3 * SECOND, _rollback, stage, actor, again)

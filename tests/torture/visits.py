@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from coopbandits.fleet.service import RateLimitError, UnavailableError
 from tests.torture.actor import Actor
 from tests.torture.application import LIFETIME, RETRY, Account, Reward, reward_of
+from tests.torture.elsewhere import Elsewhere
 from tests.torture.schedule import SECOND
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class Visits:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
+        self.elsewhere = Elsewhere(self)
 
     def begin(self, actor: Actor) -> None:
         """Let an application come for the first time."""
@@ -41,6 +43,9 @@ class Visits:
         self.stage.lives.act(actor, self._choose, actor, process, word)
 
     def _choose(self, actor: Actor, process: Process, word: int) -> None:
+        if self.stage.schedule.forward and word >> 33 & 1:
+            self.elsewhere.choose(actor, process, word)
+            return
         try:
             choice, arm = process.choose(word)
         except UnavailableError:
@@ -54,8 +59,11 @@ class Visits:
             process.answer(lambda ok: self._chosen(actor, choice.ticket, arm, now, word, ok))
 
     def _chosen(self, actor: Actor, ticket: str, arm: int, now: float, word: int, ok: bool) -> None:
-        if not ok:
-            return
+        if ok:
+            self.plan_reward(actor, ticket, arm, now, word)
+
+    def plan_reward(self, actor: Actor, ticket: str, arm: int, now: float, word: int) -> None:
+        """Note a ticket of an agent, and plan what becomes of it."""
         actor.app.took(ticket, arm, now)
         if word & 1023 < self.stage.weather.forgotten:
             return
@@ -66,15 +74,19 @@ class Visits:
     def _hand_in(self, actor: Actor, reward: Reward, word: int) -> None:
         if reward.ticket in actor.app.given_up:
             return  # what became of it is unknown, and the application has given it up
+        forwards = self.stage.schedule.forward and not word >> 8 & 1
+        if forwards and self.elsewhere.submit(actor, reward, word):
+            return
         process = actor.process
         if process is None or actor.awake_at > self.stage.time:
-            self._again(actor, reward, word)
+            self.again(actor, reward, word + (1 << 8))
             return
         self.stage.lives.act(actor, self._observe, actor, process, reward, word)
         if actor.process is not process:
-            self._again(actor, reward, word)
+            self.again(actor, reward, word)
 
-    def _again(self, actor: Actor, reward: Reward, word: int) -> None:
+    def again(self, actor: Actor, reward: Reward, word: int) -> None:
+        """Submit a reward a little later."""
         self.stage.plan(RETRY, self._hand_in, actor, reward, word)
 
     def _observe(self, actor: Actor, process: Process, reward: Reward, word: int) -> None:
@@ -84,16 +96,16 @@ class Visits:
             account = actor.app.account
             process.answer(lambda ok: self._observed(actor, account, reward, word, ok))
         elif again:
-            self._again(actor, reward, word)
+            self.again(actor, reward, word)
 
     def _observed(
         self, actor: Actor, account: Account, reward: Reward, word: int, ok: bool
     ) -> None:
         if not ok:
-            self._again(actor, reward, word)
+            self.again(actor, reward, word)
             return
         account.acknowledge(reward)
         if word % 16 == 0:
-            self._again(actor, reward, 1)
+            self.again(actor, reward, 1)
         elif word % 16 == 1:
-            self._again(actor, Reward(reward.ticket, 1.0 - reward.value), 2)
+            self.again(actor, Reward(reward.ticket, 1.0 - reward.value), 2)

@@ -47,3 +47,20 @@ class RateLimitedLog:
             self.log.log(level, event)
         if self._count == self.few:
             self.log.warning("more %s are only counted for %g s", self.what, self.interval)
+
+
+class Allowance:
+    """A token bucket: what a neighbour may make an agent do, at a rate and in a burst."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self.rate, self.burst = rate, burst
+        self._spare, self._when = burst, 0.0
+
+    def grant(self, now: float, cost: float = 1.0) -> bool:
+        """Return whether something may be done now; if so, it is paid for."""
+        gained = self.rate * max(0.0, now - self._when)
+        self._spare, self._when = min(self.burst, self._spare + gained), now
+        if self._spare < cost:
+            return False
+        self._spare -= cost
+        return True

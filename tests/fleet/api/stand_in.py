@@ -89,6 +89,14 @@ class StandIn:
             raise ExpiredTicketError(f"{ticket} has expired; choose again")
         raise UnknownTicketError(f"there is no ticket {ticket!r}; choose first")
 
+    def choose_for(
+        self, unit: str, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice:
+        return self.choose(allowed, context)._replace(sticky=False)
+
+    def submit(self, ticket: str, reward: float) -> Receipt:
+        return self.observe(ticket, reward)
+
     def stored(self, then: Stored) -> None:
         then(None)
 

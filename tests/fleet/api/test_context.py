@@ -91,7 +91,7 @@ def test_an_agent_without_features_takes_no_context() -> None:
             assert "no features" in answer.json()["error"]
         described = ask(server, "GET", "/openapi.json").json()
     choose = described["components"]["schemas"]["ChooseRequest"]
-    assert set(choose["properties"]) == {"allowed"}
+    assert set(choose["properties"]) == {"allowed", "unit"}
     assert "parameters" not in described["paths"]["/arms"]["get"]
 
 

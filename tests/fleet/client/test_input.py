@@ -85,7 +85,7 @@ def test_fields_of_a_later_version_are_left_out(make: Make) -> None:
     listening, thread = scripted(answer("200 OK", body))
     host, port = listening.getsockname()
     with listening, make(f"{host}:{port}") as client:
-        assert client.choose() == ("x", "blue")
+        assert client.choose() == ("x", "blue", None)
         thread.join()
 
 

@@ -393,7 +393,7 @@ def test_what_all_agents_share_has_no_variables() -> None:
 
 
 def test_a_value_from_the_environment_is_checked_like_any_other() -> None:
-    with pytest.raises(ConfigError, match="id is 'Pod_0'; it must be a DNS name .*'shop-1'"):
+    with pytest.raises(ConfigError, match=r"id is 'Pod_0'; it must be a DNS name .*'shop-1'"):
         expanded({"POD_NAME": "Pod_0", "POD_IP": "10.0.0.7", "ZONE": "b", "TLS": "/t"})
 
 

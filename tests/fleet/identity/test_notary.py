@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from coopbandits.core.errors import InputError
-from coopbandits.fleet.identity.notary import PROOF, Notary, pack, unpack
+from coopbandits.fleet.identity.notary import PROOF, TAG, Notary, pack, unpack
 
 SCOPE = "test", 7
 
@@ -47,6 +47,32 @@ def test_a_proof_holds_in_one_cluster_and_epoch(scope: tuple[str, int], certific
     author, reader = notary(certificates), notary(certificates, "n1", scope)
     reader.learn(certificate(author))
     assert not reader.holds(b"entry", author.sign(b"entry"))
+
+
+def test_what_is_sealed_is_for_one_agent(certificates: Path) -> None:
+    sender, reader, other = (notary(certificates, name) for name in ("n0", "n1", "n2"))
+    known = [each.learn(certificate(sender)) for each in (reader, other)]
+    to = sender.learn(certificate(reader))
+    sealed = sender.seal(to, b"reward of a ticket", b"call")
+    assert b"ticket" not in sealed
+    assert reader.unseal(known[0], sealed, b"call") == b"reward of a ticket"
+    assert reader.unseal(known[0], sealed, b"answer") is None
+    assert other.unseal(known[1], sealed, b"call") is None
+    assert reader.unseal(reader.learn(certificate(other)), sealed, b"call") is None
+    for at in range(len(sealed)):
+        changed = sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :]
+        assert reader.unseal(known[0], changed, b"call") is None
+        assert reader.unseal(known[0], sealed[:at], b"call") is None
+    assert sender.seal(to, b"reward of a ticket", b"call")[-TAG:] != sealed[-TAG:]
+
+
+@pytest.mark.parametrize("scope", [("other", 7), ("test", 8)])
+def test_what_is_sealed_is_for_one_cluster_and_epoch(
+    scope: tuple[str, int], certificates: Path
+) -> None:
+    sender, reader = notary(certificates), notary(certificates, "n1", scope)
+    author, to = reader.learn(certificate(sender)), sender.learn(certificate(reader))
+    assert reader.unseal(author, sender.seal(to, b"call", b""), b"") is None
 
 
 def test_certificates_of_others_are_not_believed(

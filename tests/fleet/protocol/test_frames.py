@@ -186,7 +186,7 @@ FULL = header(2, frames.MORE, MAX_BODY) + bytes(MAX_BODY)
 BAD = {
     "magic": ("malformed", header(3, magic=0x4747)),
     "version": ("version", header(3, version=3)),
-    "kind": ("malformed", header(9)),
+    "kind": ("malformed", header(99)),
     "optional but too long": ("oversized", header(9, frames.OPTIONAL, MAX_BODY + 1)),
     "optional between parts": ("malformed", FULL + header(9, frames.OPTIONAL)),
     "a known kind marked as optional": ("malformed", header(3, frames.OPTIONAL)),

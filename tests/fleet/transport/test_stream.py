@@ -317,6 +317,30 @@ async def reading(transport: TcpTransport, condition: Callable[[], object]) -> N
 
 
 @LOOPS
+def test_a_transport_that_hurries_reads_at_once(
+    run: Callable[[Any], None], certificates: Path
+) -> None:
+    async def scenario() -> None:
+        with places("alpha", "beta") as at:
+            alpha, at_alpha, beta, _ = await linked(Factory(at, certificates))
+            alpha.hurry(True)
+            beta.send("alpha", b"soon")
+            await until(lambda: at_alpha.heard["beta"] == b"soon")
+            alpha.hurry(False)
+            beta.send("alpha", b"late")
+            await asyncio.sleep(0.1)
+            assert at_alpha.heard["beta"] == b"soon"
+            await reading(alpha, lambda: at_alpha.heard["beta"] == b"soonlate")
+            alpha.hurry(True)
+            beta.drop("alpha", "enough")
+            await until(lambda: not at_alpha.up)
+            await alpha.stop()
+            await beta.stop()
+
+    run(scenario())
+
+
+@LOOPS
 def test_nothing_is_told_before_it_is_asked_for(
     run: Callable[[Any], None], certificates: Path
 ) -> None:

@@ -39,7 +39,10 @@ from coopbandits.fleet.config import ApiLimits
 from coopbandits.fleet.service import (
     CONFIDENCE,
     BanditService,
+    Choice,
     Context,
+    Pending,
+    Receipt,
     Service,
     UnknownBanditError,
     require_context,
@@ -104,7 +107,7 @@ class Api(Site):
     ) -> None:
         super().__init__(token, scoped=scoped, callers=callers, limits=limits)
         self.service, self._drain, self.stored = service, drain, service.stored
-        calls: list[tuple[str, str, Callable[[Request], Answer]]] = [
+        calls: list[tuple[str, str, Callable[[Request], Answer | Pending[Answer]]]] = [
             ("POST", "/choose", self.choose),
             ("POST", "/observe", self.observe),
             ("POST", "/drain", self.drain),
@@ -159,21 +162,25 @@ class Api(Site):
         tokens = super().tokens(request)
         return [*tokens, own.encode()] if own else tokens
 
-    def choose(self, request: Request) -> Answer:
+    def choose(self, request: Request) -> Answer | Pending[Answer]:
         """Choose an option."""
         bandit = request.bandit or self.service.bandit(request.route.bandit)
         if request.body:
             sent = _read_choose(request.body)
+            if sent.unit is not None:
+                found = bandit.choose_for(sent.unit, sent.allowed, sent.context)
+                return found.map(_chosen) if isinstance(found, Pending) else _chosen(found)
             choice = bandit.choose(sent.allowed, sent.context)
         else:
             choice = bandit.choose()
-        return Answer(200, _encode(ChoiceAnswer(*choice)))
+        return Answer(200, _encode(ChoiceAnswer(choice.ticket, choice.arm)))
 
-    def observe(self, request: Request) -> Answer:
+    def observe(self, request: Request) -> Answer | Pending[Answer]:
         """Count a reward."""
         bandit = request.bandit or self.service.bandit(request.route.bandit)
         sent = _read_observe(request.body)
-        return Answer(200, _encode(ReceiptAnswer(*bandit.observe(sent.ticket, sent.reward))))
+        found = bandit.submit(sent.ticket, sent.reward)
+        return found.map(_counted) if isinstance(found, Pending) else _counted(found)
 
     def drain(self, request: Request) -> Answer:
         """Stop the agent once open tickets have their rewards."""
@@ -292,6 +299,15 @@ class Api(Site):
         paths = self.endpoints | {f"{BANDITS}NAME/{k}": v for k, v in self.of_bandit.items()}
         lines = [f"{endpoint.method} {path}\n" for path, endpoint in paths.items()]
         return Answer(200, "".join(lines).encode(), b"text/plain; charset=utf-8")
+
+
+def _chosen(choice: Choice) -> Answer:
+    sticky = msgspec.UNSET if choice.sticky is None else choice.sticky
+    return Answer(200, _encode(ChoiceAnswer(choice.ticket, choice.arm, sticky)))
+
+
+def _counted(receipt: Receipt) -> Answer:
+    return Answer(200, _encode(ReceiptAnswer(*receipt)))
 
 
 class _Watched:

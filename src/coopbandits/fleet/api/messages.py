@@ -18,9 +18,11 @@ from msgspec import Meta
 from coopbandits.core.errors import InputError, unknown_name
 from coopbandits.fleet.config.values import NotNegative, read_value
 from coopbandits.fleet.service import (
+    LONGEST_UNIT,
     DrainingError,
     ExpiredTicketError,
     OtherRewardError,
+    OwnerAwayError,
     RateLimitError,
     UnavailableError,
     UnknownBanditError,
@@ -29,29 +31,47 @@ from coopbandits.fleet.service import (
     require_context,
     require_reward,
     require_ticket,
+    require_unit,
 )
 
 Ticket = Annotated[
-    str, Meta(description="Stands for one choice.", examples=["0b7c5f3a90c2e845-17"])
+    str, Meta(description="Stands for one choice.", examples=["0b7c5f3a90c2e845-17@shop-1"])
 ]
 Arm = Annotated[str, Meta(description="The name of an option.")]
 Reward = Annotated[float, Meta(description="What the option brought.", examples=[1.0])]
 
 
+Unit = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=LONGEST_UNIT,
+        description="The id of a user or session, which is given the same option for a while.",
+        examples=["user-17"],
+    ),
+]
+
+
 class ChooseRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Which options may be used, all unless given, and the features of the request."""
+    """Which options may be used, all unless given, the features of the request, and for whom."""
 
     allowed: (
         Annotated[list[Arm], Meta(min_length=1, extra_json_schema={"uniqueItems": True})] | None
     ) = None
     context: dict[str, float | str] | None = None
+    unit: Unit | None = None
 
 
-class ChoiceAnswer(msgspec.Struct):
-    """An option to use now, and the ticket with which to submit its reward."""
+class ChoiceAnswer(msgspec.Struct, omit_defaults=True):
+    """An option to use now, and the ticket with which to submit its reward.
+
+    `sticky` is there if a unit was given: whether its owner has chosen, and so remembers the
+    option.
+    """
 
     ticket: Ticket
     arm: Arm
+    sticky: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class ObserveRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -161,7 +181,7 @@ class ErrorAnswer(msgspec.Struct, omit_defaults=True):
 
 _EXAMPLES = {
     ChooseRequest: '{"allowed": ["blue", "green"]}, or no body',
-    ObserveRequest: '{"ticket": "0b7c5f3a90c2e845-17", "reward": 1.0}',
+    ObserveRequest: '{"ticket": "0b7c5f3a90c2e845-17@shop-1", "reward": 1.0}',
     DrainRequest: '{"seconds": 30.0}, or no body',
 }
 _CHECKS: dict[str, Callable[[Any], Any]] = {
@@ -169,6 +189,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "context": require_context,
     "ticket": require_ticket,
     "reward": require_reward,
+    "unit": require_unit,
     "seconds": partial(read_value, "seconds", kind=NotNegative),
 }
 
@@ -282,6 +303,8 @@ def failed(
             return refused(STATUS.get(type(error), 422), str(error))
         case DrainingError():
             return Answer(503, msgspec.json.encode(ErrorAnswer(str(error), "draining")))
+        case OwnerAwayError():
+            return refused(503, str(error), (b"retry-after", b"1"))
         case UnavailableError():
             return refused(503, str(error))
         case msgspec.ValidationError() if kind is not None:

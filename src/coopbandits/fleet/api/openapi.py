@@ -73,6 +73,7 @@ BODY_ERRORS = {
 UNAUTHORIZED = {401: "No valid token."}
 NO_SCOPE = "Or the token lacks the scope."
 UNAVAILABLE = {503: "The agent cannot serve, as where its disk is full or it is about to stop."}
+AWAY = {503: f"{UNAVAILABLE[503]} Or the agent that issued the ticket is away: submit it again."}
 TOO_FAST = f"Calls are faster than the cluster allows. {HEAD_ERRORS[429]}"
 TOO_MUCH = "The query has too many fields."
 FAILED = {500: "The agent failed; its log says why."}
@@ -193,10 +194,10 @@ OPERATIONS = (
         ReceiptAnswer,
         {
             **BODY_ERRORS,
-            **UNAVAILABLE,
+            **AWAY,
             404: "The ticket was never issued.",
             409: "Another reward was submitted for the ticket before.",
-            410: "The ticket has expired, or was abandoned for newer ones.",
+            410: "The ticket has expired, was abandoned for newer ones, or its agent is gone.",
             429: TOO_FAST,
         },
         ObserveRequest,

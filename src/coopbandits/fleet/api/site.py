@@ -34,7 +34,7 @@ from coopbandits.fleet.address import Address
 from coopbandits.fleet.api.messages import JSON, Answer, Begin, failed, refused
 from coopbandits.fleet.api.metrics import Meter
 from coopbandits.fleet.config import ApiLimits
-from coopbandits.fleet.service import BanditService, Stored, UnavailableError
+from coopbandits.fleet.service import BanditService, Pending, Stored, UnavailableError
 from coopbandits.page import assets
 from coopbandits.page.feed import Feed
 
@@ -74,7 +74,7 @@ class Endpoint(NamedTuple):
     method : str
         GET, which answers HEAD too, or POST.
     call : callable
-        Returns the answer.
+        Returns the answer, or what it will come from.
     public : bool
         Whether it needs no token.
     most : int
@@ -86,7 +86,7 @@ class Endpoint(NamedTuple):
     """
 
     method: str
-    call: Callable[[Request], Answer]
+    call: Callable[[Request], Answer | Pending[Answer]]
     public: bool = False
     most: int = 0
     body: type[msgspec.Struct] | None = None
@@ -421,10 +421,21 @@ class Site:
             answer = failed(error, endpoint.body, request.body)
             self._finish(request, started, reply, answer)
             return
-        if endpoint.method == "POST":
+        if isinstance(answer, Pending):
+            answer.then(partial(self._finish_later, request, started, reply))
+        elif endpoint.method == "POST":
             self.stored(partial(self._finish, request, started, reply, answer))
         else:
             self._finish(request, started, reply, answer)
+
+    def _finish_later(
+        self, request: Request, started: float, reply: Reply, found: Answer | Exception
+    ) -> None:
+        """Answer with what came from another agent, or was done here instead."""
+        if isinstance(found, Exception):
+            self._finish(request, started, reply, failed(found))
+        else:
+            self.stored(partial(self._finish, request, started, reply, found))
 
     def _finish(
         self,

@@ -259,10 +259,16 @@ class Client:
         return made
 
     def choose(
-        self, allowed: Iterable[str] | None = None, context: Context | None = None
+        self,
+        allowed: Iterable[str] | None = None,
+        context: Context | None = None,
+        unit: str | None = None,
     ) -> Choice:
-        """Return an option to use now, one of `allowed` if given, for a request like this."""
-        return run(self._calls.choose(allowed, context))
+        """Return an option to use now, one of `allowed` if given, for a request like this.
+
+        A `unit` is a user or session, which is given the same option for `sticky_seconds`.
+        """
+        return run(self._calls.choose(allowed, context, unit))
 
     @property
     def defaults(self) -> Mapping[str, int]:

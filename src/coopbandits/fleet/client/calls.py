@@ -69,6 +69,7 @@ from coopbandits.fleet.service import (
     require_context,
     require_reward,
     require_ticket,
+    require_unit,
 )
 
 if TYPE_CHECKING:
@@ -386,12 +387,16 @@ class Calls(Generic[L]):
         return made
 
     async def choose(
-        self, allowed: Iterable[str] | None = None, context: Context | None = None
+        self,
+        allowed: Iterable[str] | None = None,
+        context: Context | None = None,
+        unit: str | None = None,
     ) -> Choice:
         """Return an option to use now, one of `allowed` if given, for a request like this."""
         names = None if allowed is None else require_allowed(allowed)
         known = None if context is None else require_context(context)
-        request = choose_request(self._prefix, names, known)
+        unit = None if unit is None else require_unit(unit)
+        request = choose_request(self._prefix, names, known, unit)
         try:
             choice = await self._ask(request)
         except (UnreachableError, UnavailableError, InputError) as error:
@@ -399,7 +404,7 @@ class Calls(Generic[L]):
                 raise
             self._note(error)
             arm = self.default if names is None or self.default in names else names[0]
-            return Choice(f"{DEFAULT}{arm}", arm)
+            return Choice(f"{DEFAULT}{arm}", arm, None if unit is None else False)
         if self._defaults.end():
             _logger().info("the agent chooses again: address %s", self._shown())
         return choice

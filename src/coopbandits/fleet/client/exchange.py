@@ -188,13 +188,13 @@ def _recommendation(content: Content) -> Recommendation:
 
 
 def choose_request(
-    prefix: str, allowed: list[str] | None, context: Context | None
+    prefix: str, allowed: list[str] | None, context: Context | None, unit: str | None
 ) -> Request[Choice]:
-    given = {"allowed": allowed, "context": context}
+    given = {"allowed": allowed, "context": context, "unit": unit}
     body = {name: value for name, value in given.items() if value is not None}
 
     def read(content: Content) -> Choice:
-        choice = Choice(content["ticket"], content["arm"])
+        choice = Choice(content["ticket"], content["arm"], content.get("sticky"))
         if not (isinstance(choice.ticket, str) and isinstance(choice.arm, str)):
             raise TypeError("ticket and arm must be strings")
         return choice

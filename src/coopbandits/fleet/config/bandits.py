@@ -55,6 +55,7 @@ from coopbandits.fleet.config.values import (
     FilePath,
     Flag,
     Name,
+    NotNegative,
     Positive,
     Rate,
     Share,
@@ -371,6 +372,8 @@ class BanditConfig:
         As in the cluster, for this bandit; None for the cluster's.
     pinned : str or None
         The one arm that is chosen, whatever was learned.
+    sticky_seconds : float
+        Seconds for which a user or session is given the same arm; 0 to choose each time.
     token_file : Path or None
         Holds a token that gives access to this bandit only.
     purged : tuple of str
@@ -393,6 +396,7 @@ class BanditConfig:
     features: Features | None = None
     max_pulls_per_second: Rate | None = None
     pinned: Name | None = None
+    sticky_seconds: NotNegative = 0.0
     token_file: FilePath | None = None
     purged: ArmIds = ()
     is_implied: bool = False

@@ -154,6 +154,10 @@ class NodeConfig:
         Seconds until a ticket expires.
     max_open_tickets : int
         Maximum number of open tickets of a bandit; a further one abandons the oldest.
+    max_forwarded_calls : int
+        Maximum number of calls of other agents that wait for an answer.
+    forward_seconds : float
+        Seconds to wait for one.
     silence : float
         Seconds until a silent neighbour counts as gone.
     uvloop : bool
@@ -202,6 +206,8 @@ class NodeConfig:
     token_file: FilePath | None = None
     ticket_lifetime: Positive = 3600.0
     max_open_tickets: Count = 10_000
+    max_forwarded_calls: CountFromZero = 1000
+    forward_seconds: Positive = 1.5
     silence: Positive = 5.0
     uvloop: Flag = False
     revoked: FilePath | None = None

@@ -211,6 +211,8 @@ def make_shell(
         signing_interval=signing_interval,
         number_of=number,
         documents=documents,
+        notary=notary,
+        max_agents=cluster.most_agents,
     )
     node = Node(settings, bandits, found, terms, now)
     documents.subscribe("places", DocumentAddresses(config, node.move))

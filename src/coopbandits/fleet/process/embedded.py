@@ -22,6 +22,7 @@ from coopbandits.fleet.service import (
     Choice,
     Context,
     Metric,
+    Pending,
     Receipt,
     Recommendation,
     UnavailableError,
@@ -60,6 +61,7 @@ class LocalAgent:
         self._default = LocalBandit(self, None)
         self._loop: asyncio.AbstractEventLoop | None = None  # None unless it runs
         self._lock = threading.Lock()
+        self._waiting: set[Future[Any]] = set()  # of calls that other agents have not answered
 
     def start(self) -> None:
         """Open the journal and start to gossip."""
@@ -92,7 +94,10 @@ class LocalAgent:
         if loop is not None:
             stopping = asyncio.run_coroutine_threadsafe(self._runtime.stop(), loop)
             wait([stopping])
-            self._end(loop)  # even after a failure: a thread would keep the program alive
+            self._end(loop)
+            for answer in self._waiting.copy():
+                answer.set_exception(UnavailableError(f"agent {self.config.id} was stopped"))
+            self._waiting.clear()  # even after a failure: a thread would keep the program alive
             stopping.result()
 
     def _end(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -108,13 +113,22 @@ class LocalAgent:
         self.stop()
 
     def choose(
-        self, allowed: Sequence[str] | None = None, context: Context | None = None
+        self,
+        allowed: Sequence[str] | None = None,
+        context: Context | None = None,
+        unit: str | None = None,
     ) -> Choice:
-        """Return an arm of the default bandit, one of `allowed` if given, and a ticket."""
-        return self._default.choose(allowed, context)
+        """Return an arm of the default bandit, one of `allowed` if given, and a ticket.
+
+        A `unit` is a user or session, which is given the same arm for `sticky_seconds`.
+        """
+        return self._default.choose(allowed, context, unit)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count the reward of a ticket of the default bandit; the call is idempotent."""
+        """Count the reward of a ticket of the default bandit, also of another agent's.
+
+        The call is idempotent.
+        """
         return self._default.observe(ticket, reward)
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
@@ -165,7 +179,7 @@ class LocalAgent:
         """Adopt a signed document of the cluster, as JSON; return the same as `cluster`."""
         return self._ask(lambda: self._runtime.service.adopt(signed), stored=True)
 
-    def _ask(self, question: Callable[[], T], *, stored: bool = False) -> T:
+    def _ask(self, question: Callable[[], T | Pending[T]], *, stored: bool = False) -> T:
         """Call in the agent's thread; with `stored`, wait until all events are on disk."""
         answer: Future[T] = Future()
 
@@ -174,6 +188,17 @@ class LocalAgent:
                 found = question()
             except BaseException as error:  # raised in the caller's thread instead
                 answer.set_exception(error)
+                return
+            if isinstance(found, Pending):
+                self._waiting.add(answer)
+                found.then(finish)
+            else:
+                finish(found)
+
+        def finish(found: T | Exception) -> None:
+            self._waiting.discard(answer)
+            if isinstance(found, Exception):
+                answer.set_exception(found)
                 return
 
             def reply(error: UnavailableError | None) -> None:
@@ -200,20 +225,30 @@ class LocalBandit:
     def __init__(self, agent: LocalAgent, name: str | None) -> None:
         self.agent, self.name = agent, name
 
-    def _ask(self, question: Callable[[BanditService], T], *, stored: bool = False) -> T:
+    def _ask(
+        self, question: Callable[[BanditService], T | Pending[T]], *, stored: bool = False
+    ) -> T:
         agent = self.agent
         return agent._ask(lambda: question(agent._runtime.service.bandit(self.name)), stored=stored)
 
     def choose(
-        self, allowed: Sequence[str] | None = None, context: Context | None = None
+        self,
+        allowed: Sequence[str] | None = None,
+        context: Context | None = None,
+        unit: str | None = None,
     ) -> Choice:
-        """Return an arm for a request, one of `allowed` if given, and a ticket."""
-        return self._ask(lambda bandit: bandit.choose(allowed, context), stored=True)
+        """Return an arm for a request, one of `allowed` if given, and a ticket.
+
+        A `unit` is a user or session, which is given the same arm for `sticky_seconds`.
+        """
+        if unit is None:
+            return self._ask(lambda bandit: bandit.choose(allowed, context), stored=True)
+        return self._ask(lambda bandit: bandit.choose_for(unit, allowed, context), stored=True)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count the reward of a ticket; the call is idempotent."""
+        """Count the reward of a ticket, also of another agent's; the call is idempotent."""
         ticket, value = require_ticket(ticket), require_reward(reward)
-        return self._ask(lambda bandit: bandit.observe(ticket, value), stored=True)
+        return self._ask(lambda bandit: bandit.submit(ticket, value), stored=True)
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm, for requests with a context if given."""

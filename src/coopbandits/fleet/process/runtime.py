@@ -25,6 +25,7 @@ from coopbandits.fleet.process.declarations import Declarations, DocumentBandits
 from coopbandits.fleet.process.shell import BackgroundRewriter, DiskThread, GroupCommit
 from coopbandits.fleet.protocol.gossip import HalfDoneError
 from coopbandits.fleet.protocol.node import BEAT_SECONDS
+from coopbandits.fleet.service import Stored
 from coopbandits.fleet.service.agent import ServedAgent
 from coopbandits.fleet.storage.disk import Disk, DiskError, FileDisk
 from coopbandits.fleet.transport import Transport
@@ -127,7 +128,7 @@ class Runtime:
         self.journal = bandits.journal
         self.shell = make_shell(config, bandits, transport, self.clock)
         self.node = self.shell.node
-        self.service = ServedAgent(config, self.node, words, self.clock, self.shell.wait)
+        self.service = ServedAgent(config, self.node, words, self.clock, self._stored)
         self.node.settings.documents.subscribe("bandits", DocumentBandits(self.service))
         self._watched = WatchedDocument(config.document.file, self.shell.adopt)
         self._thread: DiskThread | None = None
@@ -144,6 +145,13 @@ class Runtime:
     def rounds(self) -> int:
         """Rounds completed."""
         return self.node.bandits.rounds
+
+    def _stored(self, then: Stored) -> None:
+        """Call `then` once all events so far are on disk; see to calls that were begun."""
+        self.shell.wait(then)
+        if self.node.calls.pending:
+            self.transport.hurry(True)
+            self._arm()
 
     def take(self, declared: Declarations) -> None:
         """Change the bandits to those of the agent's changed file; see `take_file`."""
@@ -189,8 +197,6 @@ class Runtime:
             if self._writer:
                 ends.push_async_callback(self._writer.close)
             if self._ending is None:
-                if self.node.members is not None:
-                    self.node.members.leave()
                 self.shell.leave()
 
     async def _stop_transport(self) -> None:
@@ -242,7 +248,7 @@ class Runtime:
         except Exception as error:
             self._vital("giving up a link", partial(self.shell.give_up, peer, error))
             return
-        if self.node.sessions.next_tick < self._armed:
+        if self.node.next_tick < self._armed:
             self._vital("a round of gossip", self.shell.tick, self._arm)
 
     def link_down(self, peer: str, reason: str) -> None:
@@ -260,11 +266,12 @@ class Runtime:
     def _tick(self) -> None:
         self._armed = math.inf
         self.shell.tick()
+        self.transport.hurry(self.node.calls.is_lively)
         self._arm()
 
     def _arm(self) -> None:
         """Set the timer for the next tick, if it is earlier than the one that is set."""
-        due = self.node.sessions.next_tick
+        due = self.node.next_tick
         if due >= self._armed:
             return
         if self._tick_timer:

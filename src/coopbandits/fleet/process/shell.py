@@ -38,6 +38,7 @@ from coopbandits.fleet.transport import (
     DialAgent,
     LookUpSeeds,
     MovePeer,
+    Resume,
     SendBytes,
     Transport,
 )
@@ -82,6 +83,7 @@ class Shell:
         self.commit: GroupCommit | None = None
         # Actions that wait for the disk, with the number of the last event before each.
         self._unsent: deque[tuple[int, Action]] = deque()
+        self._resuming: deque[Callable[[], None]] = deque()
         self.settle()
 
     # Events
@@ -169,6 +171,8 @@ class Shell:
                 self.node.note_trouble(self.journal.trouble)
         if self._unsent:
             self.send_stored()
+        while self._resuming:  # what waited may lead to other events
+            self._resuming.popleft()()
 
     def wait(self, then: Stored) -> None:
         """Call `then` once all events so far are on disk, or with the reason why they are not."""
@@ -223,6 +227,8 @@ class Shell:
                 self.transport.call(peer, address, cause, partial(self._call_failed, cause))
             case LookUpSeeds(places):
                 self.transport.look_up(places, self._found_seeds)
+            case Resume(call):
+                self._resuming.append(call)
 
 
 def _is_about(action: Action, peer: str) -> bool:

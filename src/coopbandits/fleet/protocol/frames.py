@@ -73,9 +73,14 @@ class Kind(IntEnum):
     DOCUMENT = 5
     BANDIT = 6
     MEMBERS = 7
+    ROUTES = 8
+    CALL = 9
+    ANSWER = 10
 
 
-KNOWN = HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT, MEMBERS = tuple(int(kind) for kind in Kind)
+KNOWN = HELLO, DATA, BEAT, BYE, DOCUMENT, BANDIT, MEMBERS, ROUTES, CALL, ANSWER = tuple(
+    int(kind) for kind in Kind
+)
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises on bytes that are no such map; the last one on deeply nested ones."""
@@ -276,7 +281,31 @@ class MembersFrame(msgspec.Struct, frozen=True):
     message: Message
 
 
-Frame = HelloFrame | DataFrame | BeatFrame | ByeFrame | DocumentFrame | BanditFrame | MembersFrame
+class RoutesFrame(msgspec.Struct, frozen=True):
+    """ROUTES: announcements of agents, see `routes`."""
+
+    stamp: Stamp
+    body: bytes
+
+
+class CallFrame(msgspec.Struct, frozen=True):
+    """CALL: a call of an agent that may be elsewhere, see `calls`."""
+
+    stamp: Stamp
+    body: bytes
+
+
+class AnswerFrame(msgspec.Struct, frozen=True):
+    """ANSWER: an answer on its way to the agent that made a call."""
+
+    stamp: Stamp
+    body: bytes
+
+
+Frame = (
+    HelloFrame | DataFrame | BeatFrame | ByeFrame | DocumentFrame | BanditFrame | MembersFrame
+    | RoutesFrame | CallFrame | AnswerFrame
+)  # fmt: skip
 
 # Writing
 
@@ -304,6 +333,18 @@ def encode_document(stamp: Stamp, body: bytes) -> bytes:
 
 def encode_members(stamp: Stamp, message: Message) -> bytes:
     return _frame(MEMBERS, 0, stamp, overlay.encode(message))
+
+
+def encode_routes(stamp: Stamp, body: bytes) -> bytes:
+    return _frame(ROUTES, 0, stamp, body)
+
+
+def encode_call(stamp: Stamp, body: bytes) -> bytes:
+    return _frame(CALL, 0, stamp, body)
+
+
+def encode_answer(stamp: Stamp, body: bytes) -> bytes:
+    return _frame(ANSWER, 0, stamp, body)
 
 
 def encode_data(stamp: Stamp, values: Vector | None, fields: Fields | None = None) -> bytes:
@@ -517,6 +558,12 @@ class Decoder:
                 return MembersFrame(stamp, overlay.decode(body))
             if kind == DOCUMENT:
                 return DocumentFrame(stamp, body)
+            if kind == CALL:
+                return CallFrame(stamp, body)
+            if kind == ANSWER:
+                return AnswerFrame(stamp, body)
+            if kind == ROUTES:
+                return RoutesFrame(stamp, body)
             if kind == BYE:
                 return ByeFrame(stamp, printable(_read_bye(body).reason))
         except UNREADABLE as error:

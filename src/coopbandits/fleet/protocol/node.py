@@ -26,15 +26,19 @@ from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.seal import Signed
 from coopbandits.fleet.document.spread import Spread
 from coopbandits.fleet.document.store import DocumentStore, DocumentSubscriber
+from coopbandits.fleet.identity.notary import Notary
 from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.overlay.members import Members
 from coopbandits.fleet.overlay.messages import Message, Refused
+from coopbandits.fleet.protocol.calls import Calls
 from coopbandits.fleet.protocol.eventlog import EventLog
 from coopbandits.fleet.protocol.frames import (
     NO_ENDPOINT,
+    AnswerFrame,
     ApiEndpoint,
     BanditFrame,
     ByeFrame,
+    CallFrame,
     DataFrame,
     Decoder,
     DocumentFrame,
@@ -43,15 +47,20 @@ from coopbandits.fleet.protocol.frames import (
     Hello,
     HelloFrame,
     MembersFrame,
+    RoutesFrame,
     Stamp,
+    encode_answer,
     encode_beat,
     encode_bye,
+    encode_call,
     encode_document,
     encode_hello,
     encode_members,
+    encode_routes,
 )
 from coopbandits.fleet.protocol.gossip import Session, Terms
 from coopbandits.fleet.protocol.peers import Peer
+from coopbandits.fleet.protocol.routes import Routes
 from coopbandits.fleet.protocol.sessions import Sessions
 from coopbandits.fleet.ratelimit import RateLimitedLog
 from coopbandits.fleet.storage.disk import DiskError
@@ -64,6 +73,7 @@ from coopbandits.fleet.transport import (
     DialAgent,
     LookUpSeeds,
     MovePeer,
+    Resume,
     SendBytes,
 )
 
@@ -111,6 +121,10 @@ class NodeSettings:
         Returns the number of an agent by its name.
     documents : DocumentStore
         Has the cluster's document.
+    notary : Notary
+        Signs announcements, and seals calls.
+    max_agents : int
+        How many agents there may be.
     """
 
     node: str
@@ -125,6 +139,8 @@ class NodeSettings:
     signing_interval: float
     number_of: Callable[[str], int]
     documents: DocumentStore
+    notary: Notary
+    max_agents: int
 
 
 class DocumentSettings(DocumentSubscriber):
@@ -217,6 +233,8 @@ class Node:
         Returns what a neighbour, given by its id, is told of this agent's API.
     members : Members or None
         Finds neighbours; None where they are listed.
+    routes, calls : Routes and Calls
+        The way to other agents, and calls of them.
     """
 
     def __init__(
@@ -245,6 +263,8 @@ class Node:
         self.period = settings.period
         self.sessions = Sessions(self, terms)
         self.spread = Spread(settings.documents, self._send_document, self._refuse_document)
+        self.routes = Routes(self, settings.notary, settings.max_agents)
+        self.calls = Calls(self, self.routes, settings.notary)
         self.in_force = DocumentSettings(self)
         self.apply_revocations()
         settings.documents.subscribe("links", self.in_force)
@@ -265,6 +285,12 @@ class Node:
     # Called by the clock
 
     @property
+    def next_tick(self) -> float:
+        """The time of the next `tick` that has something to do."""
+        due = self.sessions.next_tick
+        return min(due, self.calls.next_due) if self.calls.pending else due
+
+    @property
     def reads_at_ticks(self) -> bool:
         """Whether nothing that arrives is used before the next tick, and that is soon."""
         return not self.sessions.any_waits and self.settings.period <= SOON
@@ -274,6 +300,7 @@ class Node:
         self.now = now
         if now >= self.sessions.next_tick:
             self.sessions.tick(now, self._gone)
+        self.calls.tick(now)
 
     def beat(self, now: float) -> None:
         """Maintain links and tickets; call it about once a second."""
@@ -294,6 +321,7 @@ class Node:
             session.count_delivered()
         if self.members is not None:
             self.members.tick()
+        self.routes.tick()
         for step in (self.spread.tick, self.bandits.expire):
             try:
                 step(now)
@@ -329,7 +357,7 @@ class Node:
         here = self.peers[peer]
         here.up(Decoder(self.settings.max_message_bytes), now)
         here.certified = arrival.names
-        reason = self._bars(peer)
+        reason = self.bars(peer)
         if reason:
             self.refuse(here, "revoked", reason)
             self._close(here, reason)
@@ -344,6 +372,8 @@ class Node:
         here.down(reason)
         self.sessions.down(here)
         self.spread.link_down(peer)
+        self.routes.link_down(peer)
+        self.calls.link_down(peer)
         self._links_log.info(now, LogEvent("link down", peer=peer, reason=reason))
         if self.members is not None:
             self._gone.add(self.peers.pop(peer).number)
@@ -363,6 +393,7 @@ class Node:
     def leave(self, now: float) -> None:
         """Say goodbye to all neighbours that are linked."""
         self.now = now
+        self.routes.leave()
         if self.members is not None:
             self.members.leave()
             return
@@ -431,6 +462,15 @@ class Node:
                     self._hear_document(peer, frame)
             elif isinstance(frame, MembersFrame):
                 self._hear_members(peer, frame)
+            elif isinstance(frame, CallFrame):
+                if self._is_of_link(peer, stamp):
+                    self.calls.heard_call(peer, frame.body)
+            elif isinstance(frame, AnswerFrame):
+                if self._is_of_link(peer, stamp):
+                    self.calls.heard_answer(peer, frame.body)
+            elif isinstance(frame, RoutesFrame):
+                if self._is_of_link(peer, stamp):
+                    self.routes.received(peer, frame.body)
             else:  # a beat: `last_heard` is set already
                 self._is_of_link(peer, stamp)
         except DiskError as error:
@@ -487,6 +527,7 @@ class Node:
             peer.meet(frame, now)
             self.sessions.met(peer)
             self.spread.link_up(peer.name, hello.document, hello.document_digest, now)
+            self.routes.link_up(peer.name)
         except InputError as error:
             self.refuse(peer, "hello", str(error))
             self.send(peer, encode_bye(self._stamp(), str(error)))
@@ -562,13 +603,14 @@ class Node:
         self.sessions.revoke(frozenset(number_of(name) % AUTHORS for name in self.revoked))
 
     def close_barred(self) -> None:
-        """Close the links of agents that may have none."""
+        """Close the links of agents that may have none, and forget the way to them."""
+        self.routes.drop_barred()
         for peer in self.peers.values():
-            reason = self._bars(peer.name)
+            reason = self.bars(peer.name)
             if reason and peer.decoder is not None:
                 self._close(peer, reason)
 
-    def _bars(self, name: str) -> str:
+    def bars(self, name: str) -> str:
         """Return why an agent may have no link; empty if it may."""
         if name in self.revoked:
             return f"{name} is revoked"
@@ -634,6 +676,31 @@ class Node:
     def move(self, name: str, place: Address) -> None:
         """Have a neighbour dialled at another address."""
         self._actions.append(MovePeer(name, place))
+
+    # Calls of other agents
+
+    def send_routes(self, name: str, body: bytes) -> None:
+        """Send a neighbour announcements: they say nothing that a crash could undo."""
+        self._send_now(name, encode_routes(self._stamp(), body))
+
+    def send_call(self, name: str, body: bytes) -> None:
+        self._send_now(name, encode_call(self._stamp(), body))
+
+    def send_answer(self, name: str, body: bytes, *, waits: bool) -> None:
+        """Send an answer; what was done for it may have to be on disk first."""
+        data = encode_answer(self._stamp(), body)
+        if waits:
+            self.send(self.peers[name], data)
+        else:
+            self._send_now(name, data)
+
+    def _send_now(self, name: str, data: bytes) -> None:
+        self.peers[name].last_sent = self.now
+        self._actions.append(SendBytes(name, data, waits=False))
+
+    def resume(self, call: Callable[[], None]) -> None:
+        """Have something called that has waited for a peer, once this event is over."""
+        self._actions.append(Resume(call))
 
     # Refusals and trouble
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from coopbandits.core.errors import InputError
 
 if TYPE_CHECKING:
     from coopbandits.page.state import AgentState
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 DEFAULT = "default:"
 """The prefix of a ticket where a client returned its default instead of the agent's choice."""
@@ -23,16 +26,23 @@ DEFAULT = "default:"
 CONFIDENCE = 0.95
 """The default confidence of a recommendation."""
 
+LONGEST_UNIT = 200
+"""Characters of the id of a user or session."""
+
 
 class Choice(NamedTuple):
     """An option to use now, and the ticket with which to submit its reward.
 
     The ticket is empty if the agent cannot store anything: the choice rests on what is known, and
     no reward is expected for it.
+
+    `sticky` is None where no unit was given; otherwise, whether the unit's owner has chosen, which
+    returns the same arm for `sticky_seconds`.
     """
 
     ticket: str
     arm: str
+    sticky: bool | None = None
 
     @property
     def is_default(self) -> bool:
@@ -238,8 +248,38 @@ class UnavailableError(Exception):
     """The agent cannot store anything, so it accepts nothing; one sentence says why."""
 
 
+class OwnerAwayError(UnavailableError):
+    """The agent that issued a ticket cannot be reached; submit the reward again."""
+
+
 class DrainingError(UnavailableError):
     """The agent is about to stop: it makes no more choices, and accepts rewards."""
+
+
+class Pending(Generic[T]):
+    """A result that comes later, from another agent."""
+
+    def __init__(self) -> None:
+        self._result: T | Exception | None = None
+        self._then: Callable[[T | Exception], None] | None = None
+
+    def settle(self, result: T | Exception) -> None:
+        """Have the result, or an error."""
+        self._result = result
+        if self._then is not None:
+            self._then(result)
+
+    def then(self, call: Callable[[T | Exception], None]) -> None:
+        """Call something with the result or the error, perhaps at once."""
+        self._then = call
+        if self._result is not None:
+            call(self._result)
+
+    def map(self, change: Callable[[T], S]) -> Pending[S]:
+        """Return what comes of the result later; errors stay as they are."""
+        mapped = Pending[S]()
+        self.then(lambda got: mapped.settle(got if isinstance(got, Exception) else change(got)))
+        return mapped
 
 
 Stored = Callable[[UnavailableError | None], None]
@@ -262,8 +302,16 @@ class BanditService(Protocol):
     ) -> Choice:
         """Return an arm, one of `allowed` if given, for a request like this, and a ticket."""
 
+    def choose_for(
+        self, unit: str, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice | Pending[Choice]:
+        """Return a choice for a user or session, by the agent that owns it where possible."""
+
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count the reward of a ticket; repeating the same one is harmless."""
+        """Count the reward of a ticket of this agent; the call is idempotent."""
+
+    def submit(self, ticket: str, reward: float) -> Receipt | Pending[Receipt]:
+        """Count the reward of a ticket, which another agent of the fleet may have issued."""
 
     def arms(self, context: Context | None = None) -> list[ArmEstimate]:
         """Return an estimate of every arm, for requests like this where a context is given."""
@@ -281,7 +329,8 @@ class BanditService(Protocol):
 class Service(Protocol):
     """An agent as its application sees it.
 
-    What `choose` and `observe` of a bandit return must not be sent before `stored` has called back.
+    What `choose` and `observe` of a bandit return, also later, must not be sent before `stored` has
+    called back.
     """
 
     def stored(self, then: Stored) -> None:
@@ -363,6 +412,15 @@ def require_context(context: Any) -> dict[str, float | str]:
             )
         found[name] = number
     return found
+
+
+def require_unit(unit: Any) -> str:
+    if not isinstance(unit, str) or not 0 < len(unit) <= LONGEST_UNIT:
+        raise InputError(
+            f"a unit is a string of 1 to {LONGEST_UNIT} characters, got {_shown(unit)}; send the "
+            "id of a user or session, or leave it out"
+        )
+    return unit
 
 
 def require_ticket(ticket: Any) -> str:

@@ -27,6 +27,7 @@ from coopbandits.fleet.service import (
     UnknownTicketError,
 )
 from coopbandits.fleet.service.bandit import DRAINING, ServedBandit
+from coopbandits.fleet.service.forwarding import Forwarding
 from coopbandits.fleet.service.metrics import agent_metrics
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.page.state import AgentState
@@ -65,6 +66,8 @@ class ServedAgent:
         How many neighbours must be linked for the agent to be ready.
     certificate_ends : callable
         Returns when neighbours will reject the agent's certificate, None where links need none.
+    forwarding : Forwarding
+        Calls of other agents, and for them.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class ServedAgent:
         self.failure, self.draining = "", False
         self.ready_neighbors = config.ready_neighbors
         self.certificate_ends: Callable[[], float | None] = lambda: None
+        self.forwarding = Forwarding(self)
         self.declare(session.bandit for session in node.sessions.of_bandits)
         node.sessions.followed = lambda bandit: self.declare([bandit])
 
@@ -95,6 +99,7 @@ class ServedAgent:
                 self.services[bandit.number] = ServedBandit(self, bandit)
         self._by_name = {each.declared.name: each for each in self.services.values()}
         self._live = [each for each in self.services.values() if each.declared.arms]
+        self.node.routes.always = any(each.declared.sticky_seconds > 0.0 for each in self._live)
 
     def renew_tokens(self, tokens: Mapping[str, str]) -> None:
         """Use the present contents of token files; retired bandits keep their tokens."""
@@ -127,7 +132,10 @@ class ServedAgent:
         return sorted(found, key=lambda state: state.retired)
 
     def owner_of(self, ticket: str) -> ServedBandit | None:
-        """Return the bandit that issued a ticket, which may be retired; tickets are unique."""
+        """Return the bandit that issued a ticket, which may be retired; tickets are unique.
+
+        The ticket is given without the agent's id.
+        """
         for service in self.services.values():
             with suppress(UnknownTicketError):
                 service.replica.tickets.number(ticket)
@@ -202,9 +210,10 @@ class ServedAgent:
 
     def metrics(self) -> list[Metric]:
         """Return the agent's metrics, under a bounded number of labels."""
-        ends = self.certificate_ends()
+        ends, services = self.certificate_ends(), list(self.services.values())
         left = None if ends is None else ends - self.clock()
-        return agent_metrics(self.node, list(self.services.values()), left)
+        of_agent = agent_metrics(self.node, services, left)
+        return [*of_agent, *self.forwarding.metrics(services)]
 
     def _document(self) -> dict[str, Any]:
         documents = self.node.settings.documents

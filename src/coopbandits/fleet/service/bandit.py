@@ -29,6 +29,7 @@ from coopbandits.fleet.config.features import ONES
 from coopbandits.fleet.document.content import Document
 from coopbandits.fleet.document.store import DocumentSubscriber
 from coopbandits.fleet.identity.files import read_token
+from coopbandits.fleet.identity.names import NODE_ID
 from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.protocol.peers import Peer
 from coopbandits.fleet.service import (
@@ -40,6 +41,7 @@ from coopbandits.fleet.service import (
     Context,
     DrainingError,
     ExpiredTicketError,
+    Pending,
     RateLimitError,
     Receipt,
     Recommendation,
@@ -47,12 +49,14 @@ from coopbandits.fleet.service import (
     UnknownBanditError,
     UnknownTicketError,
     require_allowed,
+    require_unit,
 )
 from coopbandits.fleet.service.metrics import scatter
 from coopbandits.fleet.storage.disk import DiskError
 from coopbandits.fleet.storage.purging import PURGED
 from coopbandits.fleet.storage.replica import Replica
 from coopbandits.fleet.storage.tickets import Tickets
+from coopbandits.fleet.storage.units import unit_hash
 from coopbandits.page.state import AgentState, ArmState, NeighborState
 from coopbandits.version import __version__
 
@@ -217,6 +221,12 @@ class ArmSelection:
         self._open = frozenset(self.open)
         self.is_fixed = bool(self.names) and not self._shares
 
+    def permits(self, place: int, names: Sequence[str] | None) -> bool:
+        """Return whether an arm may be chosen, among these if given."""
+        if place not in self._open:
+            return False
+        return names is None or any(self._places.get(name) == place for name in names)
+
     def allowed(self, names: Sequence[str] | None, words: Callable[[], int]) -> list[int]:
         """Return the places to choose from.
 
@@ -296,14 +306,29 @@ class ServedBandit:
         self.names = self.selection.names
 
     def choose(
-        self, allowed: Sequence[str] | None = None, context: Context | None = None
+        self,
+        allowed: Sequence[str] | None = None,
+        context: Context | None = None,
+        unit: bytes = b"",
+        call: bytes = b"",
     ) -> Choice:
         """Return an arm, one of `allowed` if given, for a request like this, and a ticket.
 
-        An agent that was started on a full disk answers by what it knows, without a ticket.
+        An agent that was started on a full disk answers by what it knows, without a ticket. A
+        `unit` that this agent owns, by its hash, is given the arm that it was given before; a
+        forwarded `call` that comes again is answered with its ticket.
         """
         agent, replica, selection = self.agent, self.replica, self.selection
-        if allowed is None and selection.is_fixed:
+        if call in replica.units.served:
+            served = replica.units.served[call]
+            arm_name = replica.arms.get(served.arm) or "(purged)"
+            return Choice(self._ticket(served.number), arm_name, sticky=True)
+        sticky = True if unit else None
+        kept = self._kept(unit, allowed) if unit else None
+        places: list[int] | None
+        if kept is not None:
+            places, unit = [kept], b""
+        elif allowed is None and selection.is_fixed:
             places = selection.open
         else:
             names = None if allowed is None else require_allowed(allowed)
@@ -318,26 +343,69 @@ class ServedBandit:
         if agent.draining:
             raise DrainingError(f"{DRAINING}; ask another agent")
         if self.node.bandits.journal.read_only:
+            if call:
+                raise UnavailableError(f"{self.node.trouble}; nothing was chosen")
             arm = replica.advise(agent.words(), among, features)
-            return Choice("", list(replica.arms.values())[arm])
+            return Choice("", list(replica.arms.values())[arm], sticky and False)
         now = agent.clock()
         self.choosing.check(now)
         before = len(replica.tickets.open)
         try:
-            number, arm = replica.choose(agent.words(), among, now, features)
+            number, arm = replica.choose(agent.words(), among, now, features, unit, call)
         except DiskError as error:
             raise UnavailableError(f"{error}; nothing was chosen") from error
         self.choosing.spare -= 1.0
         self._alarm.check(self.declared.name, before, replica.tickets)
-        return Choice(replica.tickets.name(number), list(replica.arms.values())[arm])
+        return Choice(self._ticket(number), list(replica.arms.values())[arm], sticky)
+
+    def _ticket(self, number: int) -> str:
+        """Return a ticket as applications see it: it names its agent."""
+        return f"{self.replica.tickets.name(number)}@{self.agent.config.id}"
+
+    def _kept(self, unit: bytes, allowed: Sequence[str] | None) -> int | None:
+        """Return the place of the arm that a unit was given, if it may still be chosen."""
+        replica = self.replica
+        arm = replica.units.find(unit, self.agent.clock(), self.declared.sticky_seconds)
+        if arm is None:
+            return None
+        place = list(replica.arms).index(arm)
+        names = None if allowed is None else require_allowed(allowed)
+        return place if self.selection.permits(place, names) else None
+
+    def choose_for(
+        self, unit: str, allowed: Sequence[str] | None = None, context: Context | None = None
+    ) -> Choice | Pending[Choice]:
+        """Return a choice for a user or session, by the agent that owns it where possible."""
+        declared, routes = self.declared, self.node.routes
+        name = unit_hash(declared.cluster.name, declared.number, require_unit(unit))
+        if declared.sticky_seconds > 0.0 and routes.is_settled:
+            owner = self.agent.forwarding.owner_of(name)
+            if owner == self.agent.config.id:
+                return self.choose(allowed, context, name)
+            if pending := self.agent.forwarding.choose(self, owner, name, allowed, context):
+                return pending
+        return self.choose(allowed, context)._replace(sticky=False)
+
+    def submit(self, ticket: str, reward: float) -> Receipt | Pending[Receipt]:
+        """Count the reward of a ticket, which another agent of the fleet may have issued."""
+        _, _, issuer = ticket.partition("@")
+        if issuer == self.agent.config.id or not NODE_ID.fullmatch(issuer):
+            return self.observe(ticket, reward)
+        return self.agent.forwarding.submit(self, issuer, ticket, reward)
 
     def observe(self, ticket: str, reward: float) -> Receipt:
-        """Count the reward of a ticket; repeating the same one is harmless."""
+        """Count the reward of a ticket of this agent; the call is idempotent."""
         agent, replica = self.agent, self.replica
+        name, _, issuer = ticket.partition("@")
+        if issuer != agent.config.id:
+            raise UnknownTicketError(
+                f"{ticket[:100]!r} is no ticket of agent {agent.config.id}; submit the ticket that "
+                "choose returned"
+            )
         try:
-            number = replica.tickets.number(ticket)
+            number = replica.tickets.number(name)
         except UnknownTicketError:
-            owner = agent.owner_of(ticket)
+            owner = agent.owner_of(name)
             if owner is None:
                 raise
             name = owner.declared.name

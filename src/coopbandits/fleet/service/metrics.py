@@ -102,6 +102,21 @@ CATALOGUE = {
     "arm_mean": Entry(
         "gauge", "Mean reward of an arm over the whole network, as this agent sees it", ARM
     ),
+    "forwarded_calls_total": Entry(
+        "counter",
+        "Calls of other agents: answered, rejected there, away (no answer in time) or busy",
+        ("call", "result"),
+    ),
+    "forwarded_seconds_total": Entry(
+        "counter", "Time that applications waited for calls of other agents", ("call",)
+    ),
+    "forwarded_calls_waiting": Entry("gauge", "Calls of other agents that wait for an answer"),
+    "served_calls_total": Entry("counter", "Calls served for other agents"),
+    "relayed_frames_total": Entry(
+        "counter", "Calls and answers between other agents: passed on or dropped", ("result",)
+    ),
+    "members": Entry("gauge", "Agents that are known to be there, while any agent needs routes"),
+    "remembered_units": Entry("gauge", "Users and sessions whose arm is remembered here"),
 }
 
 

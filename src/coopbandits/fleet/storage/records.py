@@ -305,12 +305,17 @@ class Chose(msgspec.Struct, frozen=True, omit_defaults=True):
     `abandoned` is how many of the oldest open tickets were abandoned for it. It is written because
     the limit of open tickets is a setting: with the limit of a later start, replaying would abandon
     other tickets, of which rewards may follow.
+
+    `unit` is given this arm from now on, and `call` is the forwarded call that asked for it (see
+    `units`).
     """
 
     arm: int
     now: float
     context: bytes = b""
     abandoned: int = 0
+    unit: bytes = b""
+    call: bytes = b""
 
 
 class Observed(msgspec.Struct, frozen=True):

@@ -72,6 +72,7 @@ from coopbandits.fleet.storage.records import (
     Spoke,
 )
 from coopbandits.fleet.storage.tickets import Settled, Tickets
+from coopbandits.fleet.storage.units import Units
 
 KEPT_ROUNDS = 3
 """Number of rounds whose messages are kept, in case a neighbour needs them again."""
@@ -123,6 +124,8 @@ class Replica:
         Names by id, in the order of the agent's arms; empty for those known from neighbours alone.
     purged : set of int
         Ids of purged arms, which can never be declared again.
+    units : Units
+        The arms that users or sessions were given.
     base : Base or None
         Pulls from before the present era, where the agent holds no entries itself.
     pulls_in_base : int
@@ -144,6 +147,7 @@ class Replica:
     ) -> None:
         self.journal, self.number = log.journal, log.number
         self.make, self.tickets = make, tickets
+        self.units = Units()
         self.declared, self.makers = declared, make(declared.shared)
         self.base: Base | None = None
         self.pulls_in_base = 0
@@ -227,21 +231,28 @@ class Replica:
     # Requests: each appends an event and applies it
 
     def choose(
-        self, word: int, allowed: Sequence[int] | None, now: float, context: Vector | None = None
+        self,
+        word: int,
+        allowed: Sequence[int] | None,
+        now: float,
+        context: Vector | None = None,
+        unit: bytes = b"",
+        call: bytes = b"",
     ) -> tuple[int, int]:
         """Choose an arm; return a ticket's number and the arm.
 
         At the limit of open tickets the oldest one is abandoned for the new one, and more than one
-        after a restart with a lower limit.
+        after a restart with a lower limit. A unit is given the arm, and a forwarded call its
+        ticket.
         """
         tickets = self.tickets
         excess = max(0, len(tickets.open) + 1 - tickets.limit)
         if context is None:
             arm = self.agent.would_choose(word, allowed)
-            self._record(Chose(arm, now, abandoned=excess))
+            self._record(Chose(arm, now, abandoned=excess, unit=unit, call=call))
         else:
             arm = self.context_agent.would_choose(word, allowed, context)
-            self._record(Chose(arm, now, context.tobytes(), excess))
+            self._record(Chose(arm, now, context.tobytes(), excess, unit, call))
         return tickets.next_number - 1, arm
 
     def advise(
@@ -384,10 +395,14 @@ class Replica:
                     self.certificates += certificates
             case Spoke():
                 self._speak()
-            case Chose(arm, now, context, abandoned):
+            case Chose(arm, now, context, abandoned, unit, call):
                 if abandoned:
                     self._forgo(self.tickets.abandon(abandoned))
-                self.tickets.add(arm, now, context)
+                number = self.tickets.add(arm, now, context)
+                if unit:
+                    self.units.give(unit, list(self.arms)[arm], now)
+                if call:
+                    self.units.serve(call, number, list(self.arms)[arm])
                 self.own_choices[arm] += 1
                 if context:
                     self.context_agent.open(arm, np.frombuffer(context))
@@ -470,6 +485,7 @@ class Replica:
 
     def _purge(self, arms: set[int]) -> None:
         self.purged |= arms
+        self.units.forget(arms)
         gone = {at for at, arm in enumerate(self.arms) if arm in arms}
         numbers = [number for number, each in self.tickets.open.items() if each.arm in gone]
         self._forgo(map(self.tickets.close, numbers))
@@ -578,6 +594,7 @@ class Replica:
             "certificates": self.certificates,
             "declared": {"name": declared.name, "shared": declared.shared, "arms": self.arms},
             "purged": sorted(self.purged),
+            **self.units.export_state(),
         }
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -586,6 +603,7 @@ class Replica:
         self.declared = Declared(**state["declared"])
         self.arms = dict(self.declared.arms)
         self.purged = set(state["purged"])
+        self.units.restore_state(state)
         agent = self._fresh_agent(state["neighbors"])
         agent.restore_state(state["agent"])
         if (base := state.get("base")) is not None:

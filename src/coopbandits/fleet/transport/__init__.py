@@ -64,7 +64,13 @@ class LookUpSeeds(NamedTuple):
     places: tuple[Address, ...]
 
 
-Action = SendBytes | CloseLink | MovePeer | DialAgent | LookUpSeeds
+class Resume(NamedTuple):
+    """Call something of this agent's own that has waited for a peer."""
+
+    call: Callable[[], None]
+
+
+Action = SendBytes | CloseLink | MovePeer | DialAgent | LookUpSeeds | Resume
 
 ITSELF = "it is this agent itself"
 """The reason why a call of the agent's own address fails."""
@@ -119,6 +125,9 @@ class Transport(ABC):
 
         Call it before `start`, and then `read` many times a second.
         """
+
+    def hurry(self, yes: bool) -> None:  # noqa: B027  nothing to do where nothing is held
+        """Report what arrives at once for a while, although links are held; or no longer."""
 
     def read(self) -> None:  # noqa: B027  nothing to do where nothing is held
         """Report what has arrived on links that are up, and which of them are down."""

@@ -454,10 +454,11 @@ class Stream:
 
 
 class PolledReader:
-    """Reads the streams that are held, when it is asked to."""
+    """Reads the streams that are held, when it is asked to; while it hurries, also at once."""
 
     def __init__(self) -> None:
         self._ready = select.poll()
+        self._hurries = False
         self._streams: dict[int, Stream] = {}
         self._rest: asyncio.Handle | None = None
 
@@ -465,12 +466,27 @@ class PolledReader:
         file = stream.sock.fileno()
         self._streams[file] = stream
         self._ready.register(file, select.POLLIN)
+        if self._hurries:
+            asyncio.get_running_loop().add_reader(stream.sock, stream.read)
+
+    def hurry(self, yes: bool) -> None:
+        """Read streams as soon as something arrives, or no longer."""
+        if yes == self._hurries:
+            return
+        self._hurries, loop = yes, asyncio.get_running_loop()
+        for stream in self._streams.values():
+            if yes:
+                loop.add_reader(stream.sock, stream.read)
+            else:
+                loop.remove_reader(stream.sock)
 
     def remove(self, stream: Stream) -> None:
         """Forget a stream, before its socket is closed."""
         file = stream.sock.fileno()
         del self._streams[file]
         self._ready.unregister(file)
+        if self._hurries:
+            asyncio.get_running_loop().remove_reader(stream.sock)
 
     def read(self) -> None:
         """Read all that has arrived; a stream that never ends lets others have their turn."""

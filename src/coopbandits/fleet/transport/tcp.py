@@ -136,6 +136,10 @@ class TcpTransport(Transport):
         """Read links when `read` is called, so that what arrives wakes nobody."""
         self._held = PolledReader()
 
+    def hurry(self, yes: bool) -> None:
+        if self._held is not None:
+            self._held.hurry(yes)
+
     def read(self) -> None:
         """Read what has arrived on links that are up."""
         if self._held is not None:
