@@ -18,7 +18,7 @@ import pytest
 
 from coopbandits.core.errors import InputError
 from coopbandits.demo.applications import DEFAULT, OPTIONS
-from coopbandits.demo.play import CHANGE, KILL, LONGEST, RETURN, SHORTEST, play
+from coopbandits.demo.play import BACK, CHANGED, DOWN, KILL, LONGEST, SHORTEST, play
 
 SECONDS = SHORTEST
 
@@ -46,15 +46,16 @@ def test_the_demo_finds_the_best_option_notices_a_change_and_survives_a_kill() -
     killed, back, change = (mark.moment for mark in story.marks)
     assert [mark.text for mark in story.marks] == ["a02 killed", "a02 back", "files change"]
     assert killed >= KILL * SECONDS
-    assert back >= RETURN * SECONDS
+    assert back >= killed + DOWN * SECONDS
     assert change == pytest.approx(story.change)
-    assert change >= CHANGE * SECONDS
+    assert change >= back + BACK * SECONDS
+    assert story.end >= change + CHANGED * SECONDS
 
-    # What was best before is worth nothing after, and the agents have gone elsewhere.
+    # What was best before is worth nothing after, and the agents have turned to what is best now.
     before, after = story.leader(change), story.leader(story.end)
     assert before is not None
     assert after is not None
-    assert before.option != after.option == "lzma-0"
+    assert (before.option, after.option) == ("zlib-1", "lzma-0")
     assert story.noticed is not None
     ours, blind = (sum(d.found.reward for d in each) / len(each)
                    for each in (story.advised, story.blind))  # fmt: skip
@@ -70,7 +71,7 @@ def test_the_demo_finds_the_best_option_notices_a_change_and_survives_a_kill() -
 
     assert {deed.option for deed in story.blind} == set(OPTIONS)
     seconds = [int(found[1]) for line in lines if (found := re.match(r" *(\d+) s  \d of 6", line))]
-    assert len(seconds) >= SECONDS - 4
+    assert len(seconds) >= SECONDS / 2
     assert seconds == sorted(seconds)
 
 

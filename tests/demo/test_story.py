@@ -71,7 +71,7 @@ def test_the_table_has_all_measurements_in_order() -> None:
     rows = list(csv.reader(io.StringIO(table(story()))))
     assert tuple(rows[0]) == HEAD
     assert len(rows) == 801
-    assert rows[1] == ["0.100", "a00", "zlib-1", "1000", "400", "0.000000", "0.6000"]
+    assert rows[1] == ["0.100", "a00", "zlib-1", "1000", "400", "0.0", "0.6000"]
     assert [float(row[0]) for row in rows[1:]] == sorted(float(row[0]) for row in rows[1:])
 
 

@@ -168,6 +168,19 @@ def test_who_is_not_there_is_shown_by_its_address_until_it_comes() -> None:
     assert list(watch.feed.agents) == ["a"]
 
 
+def test_a_dead_agent_given_by_address_is_shown_by_the_name_its_neighbours_know() -> None:
+    with socket.socket() as holder, fleet("a") as servers:
+        holder.bind(("127.0.0.1", 0))  # and never listens
+        address = f"127.0.0.1:{holder.getsockname()[1]}"
+        agent_of(servers[0]).neighbors = [neighbor("b", f"http://{address}")]
+
+        async def scenario(watch: Watch) -> None:
+            await until(lambda: set(watch.feed.agents) == {"a", "b"})
+            assert not watch.feed.agents["b"].up
+
+        watching([address, servers[0].address], scenario)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

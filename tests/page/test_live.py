@@ -75,6 +75,50 @@ def test_agents_that_die_and_return_are_shown_at_once(
     wait_for(tab, "#events", "shop-6 came back")
 
 
+def test_agents_that_do_not_answer_are_named_on_top(
+    browser: Browser, fleet: MadeUpFleet, server: PageServer
+) -> None:
+    tab = opened(browser, server)
+    assert tab.locator("#down").is_hidden()
+    fleet.down = {2, 4}
+    wait_for(tab, "#down", "Not answering: shop-3, shop-5")
+    fleet.down = set(range(8))
+    wait_for(tab, "#down", "shop-5 and 3 more")
+    fleet.down = set()
+    tab.wait_for_selector("#down", state="hidden")
+
+
+def test_events_are_listed_by_time(
+    browser: Browser, fleet: MadeUpFleet, server: PageServer
+) -> None:
+    """Agents are asked one after the other, so the older of two events may arrive later."""
+    now = time.time()
+    fleet.extra_events = [
+        {"seq": seq, "t": now - ago, "kind": "link-up", "agent": 5, "text": f"{ago} s ago"}
+        for seq, ago in ((10, 1), (11, 3), (12, 2))
+    ]
+    tab = opened(browser, server)
+    wait_for(tab, "#events", "2 s ago")
+    listed = tab.locator("#events li span").all_text_contents()
+    assert [each[-7:] for each in listed[:3]] == ["1 s ago", "2 s ago", "3 s ago"]
+
+
+CUT_OFF = """() => [...document.querySelectorAll("main .scroll")]
+  .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.innerText)"""
+
+
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("width", [1280, 1600])
+def test_no_column_is_cut_off(browser: Browser, fleet: MadeUpFleet, width: int) -> None:
+    fleet.names = [f"checkout-frontend-{n}.shop.example.net" for n in range(8)]
+    fleet.arms = [f"a rather long name of option {n}" for n in range(4)]
+    fleet.down = {1, 3}
+    with serving(PageServer(fleet.events)) as server:
+        tab = opened(browser, server, width=width)
+        wait_for(tab, "#figures", "6 of 8")
+        assert tab.evaluate(CUT_OFF) == []
+
+
 def test_an_agent_is_chosen_by_keyboard_and_by_click(browser: Browser, server: PageServer) -> None:
     tab = opened(browser, server)
     tab.focus("canvas")

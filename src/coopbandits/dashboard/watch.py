@@ -150,7 +150,10 @@ class Watch:
                             self._drop(name)
                     self.feed.update(state, time.time())
                 except (UnreachableError, UnavailableError, InputError) as error:
-                    self.feed.lose(shown, _reason(error), time.time())
+                    if not name and self._is_named(target):
+                        self.feed.forget(shown)  # it is shown by its name instead
+                    else:
+                        self.feed.lose(shown, _reason(error), time.time())
                     nonsense = isinstance(error, InputError)
                     pause = min(2 * pause, LONGEST_REST if nonsense else LONGEST_PAUSE)
                     turns, is_up = tries, False
@@ -165,6 +168,10 @@ class Watch:
                 await asyncio.sleep(max(0.0, began + pause - time.monotonic()))
                 if not is_up and name in self._found and self._found[name].targets != [target]:
                     return pause
+
+    def _is_named(self, target: Target) -> bool:
+        """Return whether some agent says who should answer at an address."""
+        return any(target in found.targets for found in self._found.values())
 
     def _require_bandit(self, state: AgentState) -> None:
         """Watch the first bandit that is reported; reject states of another one."""

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from coopbandits.core.errors import InputError
 from coopbandits.demo.applications import (
     BANDIT,
-    BYTES_PER_SECOND,
     OPTIONS,
+    SIGMA,
     AdvisedApplication,
     Application,
     BlindApplication,
@@ -31,13 +31,16 @@ from coopbandits.network import Network
 GRAPH = "cycle:6"
 POLICY = "flood-ts"
 """The default where rewards have a range."""
-ROUNDS_PER_SECOND = 10.0
+HALF_LIFE = "5s"
+"""Half of what was learned is forgotten in this time, so the agents notice a change in seconds."""
+ROUNDS_PER_SECOND = 20.0
 VICTIM = 2
-KILL, RETURN, CHANGE = 0.2, 0.35, 0.5
-"""Times of the kill, the restart and the change of the files, as fractions of the demo."""
+KILL, DOWN, BACK, CHANGED = 0.2, 0.15, 0.15, 0.5
+"""Durations until the kill, without the agent, with it back, and after the files change, as
+fractions of the demo. A restart that takes long, on a busy machine, makes the demo longer."""
 SHORTEST, LONGEST = 15.0, 600.0
 """Duration in seconds. In less time, agents cannot learn before the files change."""
-SETTLE_SECONDS = 15.0
+SETTLE_SECONDS = 60.0
 """How long messages may take at the end to reach all agents."""
 
 Print = Callable[[str], None]
@@ -78,7 +81,7 @@ def play(seconds: float, say: Print, beside: Beside | None = None) -> Outcome:
     Parameters
     ----------
     seconds : float
-        How long applications choose.
+        How long applications choose, if the killed agent restarts at once.
     say : callable
         Prints lines about the events.
     beside : callable, optional
@@ -105,8 +108,7 @@ async def _play(folder: Path, seconds: float, say: Print, beside: Beside | None)
     say(f"{network.num_agents} agents on a ring choose how to compress files:")
     say(f"  {', '.join(OPTIONS)}")
     say(
-        "The reward of a choice is the share of its size that a file lost, less the processor time "
-        f"at {BYTES_PER_SECOND / 1e6:g} MB per second; both are measured."
+        "The reward of a choice is the share of its size that a file lost, less the option's price."
     )
     with interruptible(ending), reserved(folder, names(network.num_agents)) as places:
         supply = await asyncio.to_thread(make_supply)
@@ -115,7 +117,13 @@ async def _play(folder: Path, seconds: float, say: Print, beside: Beside | None)
             "epoch": datetime.now(UTC).replace(microsecond=0),
             "rounds_per_second": ROUNDS_PER_SECOND,
         }
-        bandit = {"arms": list(OPTIONS), "policy": POLICY, "reward_range": [0.0, 1.0]}
+        bandit = {
+            "arms": list(OPTIONS),
+            "policy": POLICY,
+            "reward_range": [0.0, 1.0],
+            "sigma": SIGMA,
+            "half_life": HALF_LIFE,
+        }
         shared: dict[str, dict[str, Any]] = {"cluster": cluster, "bandits": {BANDIT: bandit}}
         write_tables(places, network, shared, {})
         read_config(places[0].config, now=time.time())  # one error here instead of one per agent
@@ -155,8 +163,7 @@ class _Demo:
         async with asyncio.TaskGroup() as group:
             for application in applications:
                 group.create_task(application.work(ending))
-            group.create_task(self._disturb(self.members.all[VICTIM], ending))
-            await ending.within(self.seconds)
+            await self._disturb(self.members.all[VICTIM], ending)
             ending.set()
         self._gather()
 
@@ -167,17 +174,17 @@ class _Demo:
         await victim.kill()
         name = victim.place.id
         self._mark(f"{name} killed", f"agent {name} is killed (SIGKILL); its application goes on")
-        await ending.within((RETURN - KILL) * self.seconds)
-        await self.members.restart(
-            victim
-        )  # also at an early end: applications may have rewards for it
+        await ending.within(DOWN * self.seconds)
+        # Also after an interrupt: applications may have rewards for it.
+        await self.members.restart(victim)
         ready = victim.readiness[-1]
         self._mark(f"{name} back", f"agent {name} is back, {ready:.1f} s after its start")
-        if await ending.within(CHANGE * self.seconds - self.now):
+        if await ending.within(BACK * self.seconds):
             return
         self.supply.change()
         self.story.change = self.now
         self._mark("files change", "the files change: no more texts, but backups of four nights")
+        await ending.within(CHANGED * self.seconds)
 
     def _mark(self, short: str, long: str) -> None:
         self.story.marks.append(Mark(self.now, short))
@@ -201,8 +208,8 @@ class _Demo:
             shares = [f"{each} {chosen.count(each) / max(1, len(chosen)):4.0%}" for each in OPTIONS]
             self.say(
                 f"{now:4.0f} s  {len(self.members.up())} of {len(self.advised)} up  "
-                f"{len(story.advised):5,} files  {'  '.join(shares)}  "
-                f"worth {mean_reward(recent):.2f}"
+                f"{len(story.advised):5,} files  {'  '.join(shares)}"
+                + (f"  worth {mean_reward(recent):.2f}" if recent else "")
             )
 
     async def _settle(self) -> Verdict:

@@ -138,7 +138,7 @@ def _between(deeds: Sequence[Deed], after: float, until: float) -> Sequence[Deed
 # Report
 
 FIGURE, TABLE = "demo.png", "measurements.csv"
-HEAD = ("second", "application", "option", "bytes", "compressed_bytes", "cpu_seconds", "reward")
+HEAD = ("second", "application", "option", "bytes", "compressed_bytes", "price", "reward")
 
 
 def write_report(story: Story, folder: Path) -> list[Path]:
@@ -169,14 +169,9 @@ def table(story: Story) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEAD)
     for deed in sorted(story.advised + story.blind):
-        size, compressed, seconds = deed.found
-        row = (
-            deed.who,
-            deed.option,
-            size,
-            compressed,
-            f"{seconds:.6f}",
-            f"{deed.found.reward:.4f}",
+        size, compressed, price = deed.found
+        reward = f"{deed.found.reward:.4f}"
+        writer.writerow(
+            (f"{deed.moment:.3f}", deed.who, deed.option, size, compressed, price, reward)
         )
-        writer.writerow((f"{deed.moment:.3f}", *row))
     return text.getvalue()

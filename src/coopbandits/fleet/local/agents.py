@@ -203,7 +203,7 @@ def shared_tables(settings: Settings) -> dict[str, dict[str, Any]]:
 
 State = Literal["starting", "up", "paused", "dead"]
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 """An agent that takes longer to get ready is considered broken."""
 
 STOP_SECONDS = 10.0

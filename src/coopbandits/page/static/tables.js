@@ -174,6 +174,7 @@ export class AgentTable {
       const { value, show } = this.columns[at];
       const found = value(model, panel, agent);
       put(row.cells[at], show ? show(found) : String(found).slice(0, 120));
+      if (!show) row.cells[at].title = String(found).slice(0, 300); // a long reason is cut off
     }
     row.cells[2].classList.toggle("state-down", !model.isUp(panel, agent));
   }
@@ -193,7 +194,7 @@ export class EventList {
 
   fill(model, panel) {
     const told = model.live
-      ? newest(model.events, EVENTS).map((event) => ({ at: clock(event.t), kind: event.kind, text: said(event, model.names) }))
+      ? inOrder(newest(model.events, EVENTS)).map((event) => ({ at: clock(event.t), kind: event.kind, text: said(event, model.names) }))
       : (model.tracks[panel]?.marks ?? []).map((mark) => ({ at: whole(mark.round), kind: mark.kind, text: mark.text }));
     const shown = model.live ? told.reverse() : told.slice(0, EVENTS);
     const key = `${panel} ${told.length} ${model.events.at(-1)?.seq ?? ""}`;
@@ -201,6 +202,11 @@ export class EventList {
     this.key = key;
     this.list.replaceChildren(...(shown.length ? shown.map(entry) : [make("li", {}, make("time", { textContent: "–" }), make("span", { textContent: "Nothing has happened yet." }))]));
   }
+}
+
+// By time: agents are polled one after the other, so their events arrive out of order.
+function inOrder(events) {
+  return events.sort((a, b) => a.t - b.t || a.seq - b.seq);
 }
 
 function entry({ at, kind, text }) {

@@ -8,6 +8,7 @@ import { AgentTable, EventList, OptionTable, order, preferred } from "./tables.j
 import { digits, isNumber, make, named, percent, put, software, sureness, version, whole } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
+const NAMED_DOWN = 5; // absent agents named on top; the table has all
 const SPOKEN = [0.5, 0.8, 0.9, 0.95, 0.99, 0.999];
 
 export class View {
@@ -136,6 +137,7 @@ export class View {
       this.spoken = spoken;
       this.sentence(byId("ahead"), now);
     }
+    this.drawDown();
     const { bandits = [] } = model.scene;
     const more = [];
     if (bandits.length > 1) more.push(["bandits", whole(bandits.length)]);
@@ -151,6 +153,15 @@ export class View {
       put(list.children[at].children[0], label);
       put(list.children[at].children[1], value);
     });
+  }
+
+  drawDown() {
+    const { model } = this;
+    const down = model.live ? model.names.filter((_, agent) => !model.isUp(0, agent)) : [];
+    byId("down").hidden = down.length === 0;
+    const rest = down.length - NAMED_DOWN;
+    const names = down.slice(0, NAMED_DOWN).map((name) => name.slice(0, 60)).join(", ");
+    put(byId("down"), `Not answering: ${names}${rest > 0 ? ` and ${rest} more` : ""}`);
   }
 
   sentence(node, now) {
