@@ -219,7 +219,8 @@ class _Demo:
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
             arms, health = await self.members.ask("arms", BANDIT), await self.members.ask("health")
-            verdict = judge(POLICY, [True] * len(OPTIONS), acknowledged, arms, health)
+            best = [True] * len(OPTIONS)
+            verdict = judge(POLICY, best, acknowledged, arms, health, forgets=True)
             if verdict.holds or time.monotonic() > deadline:
                 return verdict
             await asyncio.sleep(0.1)

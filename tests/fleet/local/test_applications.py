@@ -142,6 +142,15 @@ def test_estimates_of_gossip_are_not_compared() -> None:
     assert not verdict("gossip-ts", both(own=2), well()).holds
 
 
+def test_what_forgetful_agents_hold_decays_and_only_their_own_counts_are_compared() -> None:
+    def found(**change: Any) -> Verdict:
+        arms = both(first=0.9, pulls=1.2, **change)
+        return judge("flood-ts", BEST, add_up(ACKNOWLEDGED, 2), arms, well(), forgets=True)
+
+    assert conservation(found()) == "holds: 3 rewards acknowledged, each counted exactly once"
+    assert not found(own=2).holds
+
+
 def test_shares_of_the_last_common_round_add_up() -> None:
     one = {"9": [0.0] * 4, "10": [1.0, 0.25, 1.5, 0.75]}
     other = {"10": [0.5, 0.0, 0.5, 0.25], "11": [9.0] * 4}

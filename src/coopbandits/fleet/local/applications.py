@@ -189,6 +189,8 @@ class Ending(asyncio.Event):
 
 EXACT = 1e-9
 
+OWN_REWARDS = "all agents' own rewards"
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -221,7 +223,7 @@ class Verdict:
     @property
     def accounts(self) -> dict[str, Vector]:
         """The accounts compared with the acknowledged one, by holder."""
-        return {**self.held, "all agents' own rewards": self.own}
+        return {**self.held, OWN_REWARDS: self.own}
 
     @property
     def differences(self) -> Vector:
@@ -266,6 +268,8 @@ def judge(
     acknowledged: Account,
     arms: Mapping[str, list[ArmEstimate] | None],
     health: Mapping[str, dict[str, Any] | None],
+    *,
+    forgets: bool = False,
 ) -> Verdict:
     """Compare the accounts.
 
@@ -279,12 +283,14 @@ def judge(
         The rewards acknowledged to all applications.
     arms, health : mapping
         Each agent's answers to these requests; None if it did not answer.
+    forgets : bool
+        Whether agents have a half-life: what they hold decays, and only their own counts remain.
     """
     total, scale = acknowledged
     known = {who: answer for who, answer in arms.items() if answer is not None}
     silent = sorted(who for who in arms if arms[who] is None or health[who] is None)
     own = np.zeros_like(scale) + sum(own_account(answer) for answer in known.values())
-    held, problem = _held(policy, known, health)
+    held, problem = ({OWN_REWARDS: own}, "") if forgets else _held(policy, known, health)
     if silent:
         problem = f"{', '.join(silent)} did not answer"
     best_found = 0
