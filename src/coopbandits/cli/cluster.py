@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -220,19 +220,26 @@ def status_command(
     for address, client in zip(agents, clients, strict=True):
         try:
             with client:
-                rows.append((client.cluster(), client.bandits()))
+                rows.append((client.cluster(), _policies(client)))
         except (UnreachableError, UnavailableError, InputError) as error:
             problems.append(f"{address}: {error}")  # what the others say is worth knowing still
     for row, bandits in rows:
         typer.echo(_row(row))
-        for each in bandits:
-            if not each.retired:
-                typer.echo(f"  bandit {each.name}: {each.policy}, era {each.era}")
+        for line in bandits:
+            typer.echo(line)
     problems += [f"{row['id']}: {row['alarm']}" for row, _ in rows if row["alarm"]]
     if len({(row["version"], row["digest"]) for row, _ in rows}) > 1:
         problems.append("not all agents have the same document yet")
     if problems:
         raise typer.Exit(say("\n".join(problems), 1))
+
+
+def _policies(client: Client) -> list[str]:
+    """Return a line for the policy of every bandit; none if the agent does not tell."""
+    with suppress(UnreachableError, UnavailableError, InputError):
+        shown = _running(client).values()
+        return [f"  bandit {each.name}: {each.policy}, era {each.era}" for each in shown]
+    return []
 
 
 def _row(row: dict[str, Any]) -> str:

@@ -50,7 +50,7 @@ TABLES: dict[str, dict[str, Any]] = {
 
 BANDIT: dict[str, Any] = {
     "number": 7, "arms": (Arm("red, green", "red"), Arm("blue", "blue")), "policy": "tree-ts",
-    "reward_range": (0.0, 1.0000001), "sigma": 1.0, "num_agents": "estimate",
+    "era": 1, "reward_range": (0.0, 1.0000001), "sigma": 1.0, "num_agents": "estimate",
     "lambda_bound": 0.5, "half_life": 7200.0, "features": (Feature("age", (0.0, 1.0)),),
     "max_pulls_per_second": 3.0, "pinned": "red", "token_file": PATH, "purged": ("grey",),
 }  # fmt: skip
@@ -79,7 +79,7 @@ def test_every_setting_of_a_node_is_compared(key: str) -> None:
 def test_every_setting_of_a_bandit_is_compared() -> None:
     config = made()
     (bandit,) = config.bandits.values()
-    kept = {"name", "cluster"}  # the name is its section
+    kept = {"name", "cluster", "is_implied"}  # the name is its section
     assert BANDIT.keys() == {field.name for field in fields(bandit)} - kept
     for key, value in BANDIT.items():
         changed = replace(config, bandits={bandit.name: replace(bandit, **{key: value})})

@@ -327,7 +327,7 @@ def test_the_token_of_a_bandit_is_read_again(tmp_path: Path) -> None:
 
 def test_the_page_declares_and_asks_bandits_that_are_there(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "fleet" / "bandits.md").read_text()
-    declared, default, _ = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    declared, default, *_ = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     with lonely(tmp_path) as agent:
         agent.tables |= tomllib.loads(declared)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from coopbandits.core import registry
-from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS, AnyAggregation
+from coopbandits.core.aggregate.aggregation import ROBUST, SYNCHRONOUS
 from coopbandits.core.contract import FleetAgent, LocalView
 from coopbandits.core.errors import InputError
 from coopbandits.core.policy import AnyPolicy, combine
@@ -114,12 +114,12 @@ def carry_problem(before: AnyPolicy, after: AnyPolicy) -> str:
     """Return why a bandit cannot carry what it learned into another policy; "" if it can."""
     for policy in (before, after):
         who = policy.parts and policy.parts.aggregation
-        if not isinstance(who, AnyAggregation) or not who.keeps_own:
+        if not getattr(who, "keeps_own", False):
             return (
                 f"policy {policy.spelling} does not keep each agent's own totals apart; those on "
                 "flooded-totals, tree-sums and ledger-sums do"
             )
-        if not who.totals:
+        if not getattr(who, "totals", False):
             return f"policy {policy.spelling} counts the pulls of other sites in part"
     assert before.parts is not None and after.parts is not None  # noqa: S101  just looked at
     had, asked = before.parts.statistic, after.parts.statistic

@@ -393,11 +393,15 @@ def differences(old: Document | None, new: Document) -> list[str]:
 
 def carry_problems(old: Document, new: Document) -> Iterator[str]:
     """Yield a sentence for every bandit that cannot go on as a new document declares it."""
-    cluster = ClusterConfig("", 0)
-    before, after = (parse_bandits(each.bandits, cluster) for each in (old, new))
-    for name in sorted(before.keys() & after.keys()):
-        if not before[name].is_implied and not after[name].is_implied:
-            yield from era_problems(before[name], after[name])
+    stated = [
+        {name: table for name, table in each.bandits.items() if "policy" in table}
+        for each in (old, new)
+    ]
+    for name in sorted(stated[0].keys() & stated[1].keys()):
+        before, after = (
+            parse_bandits({name: tables[name]}, ClusterConfig("", 0))[name] for tables in stated
+        )
+        yield from era_problems(before, after)
 
 
 def unmentioned(old: Document, new: Document) -> list[str]:
