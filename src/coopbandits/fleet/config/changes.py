@@ -94,7 +94,9 @@ def facts(config: NodeConfig) -> dict[str, str]:
     found |= {f"[[neighbors]] {name}": str(place) for name, place in config.neighbors.items()}
     for bandit in config.bandits.values():
         found[bandit.where] = ""
-        found |= _fields(bandit.where, bandit, but=("name", "cluster"))
+        found |= _fields(bandit.where, bandit, but=("name", "cluster", "is_implied"))
+        if bandit.is_implied:  # the journal may have another one, which counts
+            found[f"{bandit.where} policy"] = _text("policy", None)
     return found
 
 
