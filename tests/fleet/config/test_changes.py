@@ -25,6 +25,7 @@ OTHER: dict[str, Any] = {
     "id": "shop-9", "journal": PATH, "neighbors": {"shop-9": PLACE}, "listen": PLACE,
     "durability": "power", "api": PATH, "default_bandit": "none", "token_file": PATH,
     "ticket_lifetime": 3600.0000001, "max_open_tickets": 10_001, "silence": 5.0000001,
+    "max_forwarded_calls": 1001, "forward_seconds": 1.5000001,
     "uvloop": True, "revoked": PATH, "log_level": "debug", "log_format": "json",
     "drain_seconds": 1e-9, "ready_neighbors": 1, "tls": TlsFiles(PATH, PATH, PATH),
     "api_tls": TlsFiles(PATH, PATH, PATH), "auto": True, "degree": 6, "seeds": (PLACE,),
@@ -53,6 +54,7 @@ BANDIT: dict[str, Any] = {
     "era": 1, "reward_range": (0.0, 1.0000001), "sigma": 1.0, "num_agents": "estimate",
     "lambda_bound": 0.5, "half_life": 7200.0, "features": (Feature("age", (0.0, 1.0)),),
     "max_pulls_per_second": 3.0, "pinned": "red", "token_file": PATH, "purged": ("grey",),
+    "era": 1, "sticky_seconds": 1e-9,
 }  # fmt: skip
 
 
@@ -77,7 +79,7 @@ def test_every_setting_of_a_node_is_compared(key: str) -> None:
 
 
 def test_every_setting_of_a_bandit_is_compared() -> None:
-    config = made()
+    config = made(("bandits.button.policy", "flood-ts"))
     (bandit,) = config.bandits.values()
     kept = {"name", "cluster", "is_implied"}  # the name is its section
     assert BANDIT.keys() == {field.name for field in fields(bandit)} - kept
@@ -85,6 +87,19 @@ def test_every_setting_of_a_bandit_is_compared() -> None:
         changed = replace(config, bandits={bandit.name: replace(bandit, **{key: value})})
         (line,) = lines(config, changed)
         assert line.startswith(f"~ [bandits.button] {key}: ")
+
+
+def test_a_policy_that_is_left_out_is_none() -> None:
+    """It is the journal's, whatever a new bandit would have."""
+    config = made()
+    (bandit,) = config.bandits.values()
+    stated, left_out = (
+        replace(config, bandits={bandit.name: replace(bandit, is_implied=implied)})
+        for implied in (False, True)
+    )
+    assert lines(left_out, stated) == [f"~ [bandits.button] policy: none -> {bandit.policy}"]
+    other = replace(bandit, is_implied=True, policy="ledger-ts")
+    assert lines(left_out, replace(config, bandits={bandit.name: other})) == []
 
 
 @pytest.mark.parametrize("change", [lambda names: names[:-1], lambda names: (*names, "more")])

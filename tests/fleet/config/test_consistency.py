@@ -229,3 +229,14 @@ def test_the_default_bandit_is_declared_by_the_file_or_perhaps_by_a_document() -
     assert made(("node.default_bandit", "later"), ("document", {"operators": [key]}))
     (found,) = problems(("node.default_bandit", "No Name"))
     assert "checkout-button" in found
+
+
+@pytest.mark.parametrize("policy", ["dducb", "gossip-ts", "flood-ts:spread=0.1"])
+def test_an_era_needs_a_policy_that_carries_over(policy: str) -> None:
+    """Agents of others have no base: they would not start."""
+    needs = {"num_agents": 3, "lambda_bound": 0.9} if policy == "dducb" else {}
+    given = [(f"bandits.button.{key}", value) for key, value in needs.items()]
+    made(("bandits.button.policy", policy), *given)
+    (found,) = problems(("bandits.button.policy", policy), ("bandits.button.era", 1), *given)
+    assert f"era is 1, but policy {policy}" in found
+    assert "leave out era" in found

@@ -95,6 +95,8 @@ def facts(config: NodeConfig) -> dict[str, str]:
     for bandit in config.bandits.values():
         found[bandit.where] = ""
         found |= _fields(bandit.where, bandit, but=("name", "cluster", "is_implied"))
+        if bandit.is_implied:  # the journal may have another one, which counts
+            found[f"{bandit.where} policy"] = _text("policy", None)
     return found
 
 

@@ -98,6 +98,7 @@ def declaration_problems(declared: Mapping[str, BanditConfig]) -> Iterator[str]:
         yield from _features(bandit)
         for key in ("num_agents", "lambda_bound"):
             yield from _knowledge(bandit, key)
+        yield from _era(bandit)
         if bandit.half_life is not None:
             yield from half_life_problems(bandit, bandit.half_life)
         if bandit.number >= DERIVED and bandit.number != derived_number(bandit.name):
@@ -180,6 +181,16 @@ def _features(bandit: BanditConfig) -> Iterator[str]:
         yield (
             f"{bandit.where} has features, but policy {bandit.policy} ignores them; remove them, "
             "or choose a contextual one, such as flooded-totals*lin-ts:disjoint=true"
+        )
+
+
+def _era(bandit: BanditConfig) -> Iterator[str]:
+    """Yield a sentence for a later era of a policy that has none."""
+    policy = parse_policy(bandit.policy)
+    if bandit.era and (problem := carry_problem(policy, policy)):
+        yield (
+            f"{bandit.where} era is {bandit.era}, but {problem}; leave out era, or choose a policy "
+            "such as flood-ts"
         )
 
 
