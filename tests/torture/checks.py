@@ -107,6 +107,7 @@ class Checks:
         if actor.uncertain:
             self._settle_uncertain(actor, process)
         self.own(actor, process)
+        self.stage.visits.elsewhere.started(actor)
 
     def _settle_uncertain(self, actor: Actor, process: Process) -> None:
         """Take over what a loss of power left of what nobody had promised to keep."""

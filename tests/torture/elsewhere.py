@@ -20,9 +20,10 @@ from coopbandits.fleet.service import (
     UnavailableError,
     UnknownTicketError,
 )
+from coopbandits.fleet.storage.units import unit_hash
 from tests.torture.actor import Actor
 from tests.torture.application import Account, Reward, ViolationError
-from tests.torture.bandits import EXTRA, OPTIONS, SIDE, option_of
+from tests.torture.bandits import EXTRA, NUMBERS, OPTIONS, PLACES, SIDE, option_of
 from tests.torture.schedule import MAIN, SECOND
 
 if TYPE_CHECKING:
@@ -184,6 +185,21 @@ class Elsewhere:
         if choice.sticky:
             self._check(owner, account, bandit, unit, arm)
         self.visits.plan_reward(owner, choice.ticket, arm, now, word)
+
+    def started(self, actor: Actor) -> None:
+        """Check that an agent that has just read its journal remembers the arms of its units."""
+        process = actor.process
+        assert process is not None
+        for (bandit, unit, owner), (memory, arm) in self._given.items():
+            if owner != actor.index or memory is not actor.app.account:
+                continue
+            hashed = unit_hash(process.config.cluster.name, NUMBERS[bandit], unit)
+            found = process.replicas[NUMBERS[bandit]].units.given.get(hashed)
+            if found is None or PLACES[NUMBERS[bandit]][found.arm] != arm:
+                raise ViolationError(
+                    f"{actor.name} remembers {found} of {unit} after a start, and gave it "
+                    f"{OPTIONS[arm].arm}"
+                )
 
     def _check(self, owner: Actor, account: Account, bandit: str, unit: str, arm: int) -> None:
         self.sticky += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from tests.torture.application import (
     Account,
     ViolationError,
 )
+from tests.torture.elsewhere import STICKY_SECONDS
 from tests.torture.files import Killed
 from tests.torture.open_wiring import DEGREE, SEEDS
 from tests.torture.operator import DOCUMENTS
@@ -158,6 +160,8 @@ class Lives:
 
     def _declared(self, actor: Actor) -> dict[str, BanditConfig]:
         main = self.stage.setting.bandit_in(actor.file.era)
+        if self.stage.schedule.forward:
+            main = replace(main, sticky_seconds=STICKY_SECONDS)
         return actor.file.bandits(main) if self.stage.schedule.bandits else {MAIN: main}
 
     def _started(self, actor: Actor, process: Process) -> None:

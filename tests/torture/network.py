@@ -66,8 +66,8 @@ class Link:
         """Put a message under way; return when something arrives.
 
         Whatever the weather, HELLO comes first and arrives: without it there is no link. So do
-        greetings about bandits, without which nothing is said of them; the last one counts, so they
-        do not overtake each other.
+        greetings about bandits, without which nothing is said of them. Nothing overtakes them: they
+        say which rounds and arms the messages after them have.
         """
         way = self.directions[ends]
         word = way.word()
@@ -82,7 +82,7 @@ class Link:
             way.waiting.append(data)
         if way.taken and len(way.waiting) > 1 and (word >> 54) < weather.swapped:
             before, last = way.waiting[-2], way.waiting[-1]
-            if not (_greets(before) and _greets(last)):
+            if not (_greets(before) or _greets(last)):
                 way.waiting[-2], way.waiting[-1] = last, before
         return [arrival] * copies
 

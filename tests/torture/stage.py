@@ -7,14 +7,12 @@ the same time happen in the order in which they were planned, and all chance is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
 from coopbandits.core.draws import stream_key, word_at
 from tests.torture.actor import Actor
 from tests.torture.checks import Checks
-from tests.torture.elsewhere import STICKY_SECONDS
 from tests.torture.liars import Liar
 from tests.torture.lives import Lives
 from tests.torture.open_wiring import SEEDS, OpenWiring
@@ -44,8 +42,6 @@ class Stage:
         self.schedule, self.setting = schedule, schedule.setting
         self.trace = trace or Trace()
         self.bandit = self.setting.bandit()
-        if schedule.forward:
-            self.bandit = replace(self.bandit, sticky_seconds=STICKY_SECONDS)
         self.robust = not self.bandit.is_synchronous
         self.weather = schedule.weather
         self.time, self.events, self._planned = 0, 0, 0

@@ -20,6 +20,7 @@ from tests.torture import Setting, make_schedule, play, play_seeds
 from tests.torture.actor import Actor
 from tests.torture.checks import Checks
 from tests.torture.spelling import changed, command
+from tests.torture.stage import Stage
 from tests.torture.words import words_of
 
 pytestmark = pytest.mark.plays
@@ -53,6 +54,13 @@ def test_no_promise_is_broken_where_arms_agents_and_links_come_and_go_at_once(po
     for seed in range(5):
         outcome = play(make_schedule(seed, setting))
         assert not outcome.violation, f"torture --policy {policy} --bandits --auto --seed {seed}"
+
+
+def test_rewards_and_units_meet_other_agents() -> None:
+    stage = Stage(make_schedule(4, Setting(rounds=120, bandits=False, auto=False, forward=True)))
+    stage.run()
+    assert stage.visits.elsewhere.forwarded > 5
+    assert stage.visits.elsewhere.sticky > 5
 
 
 PLAIN = Setting("flood-ts", bandits=False, auto=False, forward=False)
