@@ -166,8 +166,8 @@ MUTANTS = (
     Mutant(
         "signatures are not checked",
         "fleet/protocol/entries.py",
-        "        author = self._author(new.proof)\n        if author is None:\n",
-        "        return True\n        author = self._author(new.proof)\n        if author:\n",
+        "        if holder is None:\n            raise ForgedError",
+        "        return True\n        if holder:\n            raise ForgedError",
         ("flood-ts",),
     ),
     Mutant(

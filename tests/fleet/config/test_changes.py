@@ -54,7 +54,7 @@ BANDIT: dict[str, Any] = {
     "era": 1, "reward_range": (0.0, 1.0000001), "sigma": 1.0, "num_agents": "estimate",
     "lambda_bound": 0.5, "half_life": 7200.0, "features": (Feature("age", (0.0, 1.0)),),
     "max_pulls_per_second": 3.0, "pinned": "red", "token_file": PATH, "purged": ("grey",),
-    "era": 1, "sticky_seconds": 1e-9,
+    "sticky_seconds": 1e-9,
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coopbandits.core.errors import InputError
+from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.protocol.calls import MAX_PLAIN
 from coopbandits.fleet.service import (
     Choice,
@@ -299,7 +300,7 @@ class Forwarding:
         except (InputError, UnavailableError) as error:
             return _encode(_replied(error))
         except Exception:  # like a request of an application
-            log.exception("a call of %s failed", origin)
+            log.exception(LogEvent("a call failed", peer=origin))
             sentence = f"agent {self.agent.config.id} failed at this call; its log says why"
             return _encode(ErrorReply(UnavailableError.__name__, sentence))
 
