@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import networkx as nx
 import pytest
+from msgspec.msgpack import encode
 
+from coopbandits.core.errors import InputError
+from coopbandits.fleet.api.messages import failed
 from coopbandits.fleet.config import ClusterConfig
 from coopbandits.fleet.protocol.calls import Then
-from coopbandits.fleet.protocol.frames import ROUTES, encode_routes
+from coopbandits.fleet.protocol.frames import MAX_REASON, ROUTES, encode_routes
 from coopbandits.fleet.protocol.routes import LIVES, WANTED
 from coopbandits.fleet.service import (
     Choice,
+    DrainingError,
     ExpiredTicketError,
     OtherRewardError,
     OwnerAwayError,
     Pending,
+    RateLimitError,
     Receipt,
+    UnavailableError,
     UnknownTicketError,
 )
 from coopbandits.fleet.service.bandit import ServedBandit
@@ -281,6 +288,69 @@ def test_an_arm_that_may_not_be_chosen_any_more_is_not_given() -> None:
         table = BUTTON | {"arms": frozen, "sticky_seconds": 600.0}
         fleet.take(agent, {"button": bandit("button", table)})
     assert fleet.choose(0, unit).arm != allowed.arm
+
+
+@pytest.mark.parametrize(
+    ("ticket", "arm"),
+    [
+        ("0b7c5f3a90c2e845-1@n2", "red"),  # of another agent, which would count it for its own arm
+        ("0b7c5f3a90c2e845-1", "red"),
+        ("0b7c5f3a90c2e845-1@n0", "blue"),  # which is not allowed
+        ("0b7c5f3a90c2e845-1@n0", "no such arm"),
+        ("0b7c5f3a90c2e845-1@n0" + "x" * 1000, "red"),
+    ],
+)
+def test_what_an_owner_makes_up_is_not_used(ticket: str, arm: str) -> None:
+    fleet = Fleet(3, arms=["red", "green", "blue"], sticky_seconds=600.0)
+    unit = fleet.unit_of(0)
+    fleet.node(0).calls.serve = lambda *_: encode((1, ticket, arm))
+    choice = fleet.choose(1, unit, allowed=["red", "green"])
+    assert choice.ticket.endswith("@n1")
+    assert choice.arm in ("red", "green")
+    assert choice.sticky is False
+
+
+@pytest.mark.parametrize("wait", [math.inf, math.nan, -1.0, 1e300])
+def test_an_error_of_another_agent_does_no_harm(wait: float) -> None:
+    fleet = Fleet(2)
+    ticket = fleet.choose(0).ticket
+    fleet.node(0).calls.serve = lambda *_: encode((3, "RateLimitError", "no\nmore\x1b" * 999, wait))
+    error = fleet.submit(1, ticket)
+    assert isinstance(error, UnavailableError)
+    assert failed(error).status == 503
+    fleet.node(0).calls.serve = lambda *_: encode((3, "RateLimitError", "no\nmore\x1b" * 999, 2.5))
+    error = fleet.submit(1, ticket)
+    assert isinstance(error, RateLimitError)
+    assert failed(error).headers == ((b"retry-after", b"3"),)
+    assert str(error).isprintable()
+    assert len(str(error)) <= MAX_REASON
+
+
+def test_an_agent_that_stops_or_has_failed_makes_no_calls() -> None:
+    fleet = Fleet(2, sticky_seconds=600.0)
+    unit, ticket = fleet.unit_of(0), fleet.choose(0).ticket
+    fleet.of(1).draining = True
+    with pytest.raises(DrainingError):
+        fleet.choose(1, unit)
+    assert isinstance(fleet.submit(1, ticket), Receipt)
+    fleet.of(1).failure = "the agent failed"
+    with pytest.raises(UnavailableError, match="the agent failed"):
+        fleet.choose(1, unit)
+    with pytest.raises(UnavailableError, match="the agent failed"):
+        fleet.submit(1, ticket)
+
+
+def test_what_is_rejected_without_a_unit_is_rejected_with_one() -> None:
+    fleet = Fleet(2, sticky_seconds=600.0)
+    unit = fleet.unit_of(0)
+    served = fleet.node(0).calls.served
+    more: dict[str, Any]
+    for more in ({"allowed": "red"}, {"allowed": []}, {"allowed": 7}, {"context": {"age": 3}}):
+        with pytest.raises(InputError):
+            fleet.choose(1, unit, **more)
+    with pytest.raises(InputError, match="a unit is a string"):
+        fleet.choose(1, "\ud800")
+    assert fleet.node(0).calls.served == served
 
 
 def test_while_a_units_owner_is_away_the_agent_asked_chooses() -> None:

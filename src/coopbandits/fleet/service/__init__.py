@@ -415,7 +415,7 @@ def require_context(context: Any) -> dict[str, float | str]:
 
 
 def require_unit(unit: Any) -> str:
-    if not isinstance(unit, str) or not 0 < len(unit) <= LONGEST_UNIT:
+    if not isinstance(unit, str) or not 0 < len(unit) <= LONGEST_UNIT or not _is_text(unit):
         raise InputError(
             f"a unit is a string of 1 to {LONGEST_UNIT} characters, got {_shown(unit)}; send the "
             "id of a user or session, or leave it out"
@@ -424,7 +424,7 @@ def require_unit(unit: Any) -> str:
 
 
 def require_ticket(ticket: Any) -> str:
-    if not isinstance(ticket, str):
+    if not isinstance(ticket, str) or not _is_text(ticket):
         raise InputError(
             f"a ticket is a string, got {_shown(ticket)}; submit the one that came with the choice"
         )
@@ -436,6 +436,15 @@ def require_reward(reward: Any) -> float:
     if math.isnan(value):
         raise InputError(f"a reward is a finite number, got {_shown(reward)}; submit a float")
     return value
+
+
+def _is_text(value: str) -> bool:
+    """Return whether a string can be sent: a lone surrogate cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _finite(value: Any) -> float:

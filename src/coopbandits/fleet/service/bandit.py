@@ -221,7 +221,11 @@ class ArmSelection:
         self._open = frozenset(self.open)
         self.is_fixed = bool(self.names) and not self._shares
 
-    def permits(self, place: int, names: Sequence[str] | None) -> bool:
+    def place_of(self, name: str) -> int | None:
+        """Return the place of a declared arm."""
+        return self._places.get(name)
+
+    def permits(self, place: int | None, names: Sequence[str] | None) -> bool:
         """Return whether an arm may be chosen, among these if given."""
         if place not in self._open:
             return False
@@ -376,13 +380,16 @@ class ServedBandit:
         self, unit: str, allowed: Sequence[str] | None = None, context: Context | None = None
     ) -> Choice | Pending[Choice]:
         """Return a choice for a user or session, by the agent that owns it where possible."""
-        declared, routes = self.declared, self.node.routes
+        agent, declared, routes = self.agent, self.declared, self.node.routes
         name = unit_hash(declared.cluster.name, declared.number, require_unit(unit))
-        if declared.sticky_seconds > 0.0 and routes.is_settled:
-            owner = self.agent.forwarding.owner_of(name)
-            if owner == self.agent.config.id:
+        is_serving = not agent.failure and not agent.draining
+        if declared.sticky_seconds > 0.0 and routes.is_settled and is_serving:
+            owner = agent.forwarding.owner_of(name)
+            if owner == agent.config.id:
                 return self.choose(allowed, context, name)
-            if pending := self.agent.forwarding.choose(self, owner, name, allowed, context):
+            self.encoder.encode(context)  # rejects what is rejected here as well
+            allowed = None if allowed is None else require_allowed(allowed)
+            if pending := agent.forwarding.choose(self, owner, name, allowed, context):
                 return pending
         return self.choose(allowed, context)._replace(sticky=False)
 
@@ -391,6 +398,8 @@ class ServedBandit:
         _, _, issuer = ticket.partition("@")
         if issuer == self.agent.config.id or not NODE_ID.fullmatch(issuer):
             return self.observe(ticket, reward)
+        if self.agent.failure:
+            raise UnavailableError(self.agent.failure)
         return self.agent.forwarding.submit(self, issuer, ticket, reward)
 
     def observe(self, ticket: str, reward: float) -> Receipt:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.logs import LogEvent
 from coopbandits.fleet.protocol.calls import MAX_PLAIN
+from coopbandits.fleet.protocol.frames import printable
 from coopbandits.fleet.service import (
     Choice,
     Context,
@@ -52,6 +53,9 @@ answer in time, `busy` where too many wait already."""
 log = logging.getLogger(__name__)
 
 Hash = Annotated[bytes, msgspec.Meta(min_length=8, max_length=16)]
+Short = Annotated[str, msgspec.Meta(max_length=400)]
+"""A ticket or the name of an arm."""
+Wait = Annotated[float, msgspec.Meta(ge=0, le=3600)]
 
 
 class ChooseCall(msgspec.Struct, frozen=True, array_like=True, tag=1):
@@ -75,15 +79,14 @@ class ObserveCall(msgspec.Struct, frozen=True, array_like=True, tag=2):
 class ChoiceReply(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """The choice of an owner."""
 
-    ticket: str
-    arm: str
+    ticket: Short
+    arm: Short
 
 
 class ReceiptReply(msgspec.Struct, frozen=True, array_like=True, tag=2):
     """What became of a reward."""
 
-    arm: str
-    reward: float
+    arm: Short
     duplicate: bool
 
 
@@ -92,7 +95,7 @@ class ErrorReply(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
     kind: str
     sentence: str
-    retry_after: float = 0.0
+    retry_after: Wait = 0.0
 
 
 Reply = ChoiceReply | ReceiptReply | ErrorReply
@@ -111,7 +114,7 @@ ERRORS: dict[str, type[InputError] | type[UnavailableError]] = {
 
 
 def _replied(error: InputError | UnavailableError) -> ErrorReply:
-    wait = error.retry_after if isinstance(error, RateLimitError) else 0.0
+    wait = min(error.retry_after, 3600.0) if isinstance(error, RateLimitError) else 0.0
     return ErrorReply(type(error).__name__, str(error), wait)
 
 
@@ -119,9 +122,10 @@ def _error(reply: Reply) -> Exception:
     """Return the error in a reply."""
     if not isinstance(reply, ErrorReply):
         return UnavailableError("the agent that issued the ticket answered something else")
+    sentence = printable(reply.sentence)  # for logs of applications, too
     if reply.kind == RateLimitError.__name__:
-        return RateLimitError(reply.sentence, reply.retry_after)
-    return ERRORS.get(reply.kind, UnavailableError)(reply.sentence)
+        return RateLimitError(sentence, reply.retry_after)
+    return ERRORS.get(reply.kind, UnavailableError)(sentence)
 
 
 class Owners:
@@ -198,7 +202,13 @@ class Forwarding:
         pending = Pending[Choice]()
 
         def then(reply: Reply | None) -> None:
-            if isinstance(reply, ChoiceReply):
+            # An owner may lie. What it returns must be an arm that may be chosen here, with a
+            # ticket of its own: others would count the reward for another arm, under their names.
+            if (
+                isinstance(reply, ChoiceReply)
+                and reply.ticket.partition("@")[2] == owner
+                and service.selection.permits(service.selection.place_of(reply.arm), allowed)
+            ):
                 pending.settle(Choice(reply.ticket, reply.arm, sticky=True))
                 return
             try:
@@ -231,7 +241,7 @@ class Forwarding:
             if reply is None:
                 pending.settle(self._away(issuer))
             elif isinstance(reply, ReceiptReply):
-                pending.settle(Receipt(ticket, reply.arm, reply.reward, reply.duplicate))
+                pending.settle(Receipt(ticket, reply.arm, reward, reply.duplicate))
             else:
                 pending.settle(_error(reply))
 
@@ -317,7 +327,7 @@ class Forwarding:
             )
         if isinstance(call, ObserveCall):
             receipt = service.observe(call.ticket, call.reward)
-            return ReceiptReply(receipt.arm, receipt.reward, receipt.duplicate)
+            return ReceiptReply(receipt.arm, receipt.duplicate)
         choice = service.choose(call.allowed, call.context, call.unit, call.call)
         return ChoiceReply(choice.ticket, choice.arm)
 
