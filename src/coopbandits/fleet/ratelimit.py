@@ -64,3 +64,7 @@ class Allowance:
             return False
         self._spare -= cost
         return True
+
+    def refund(self, cost: float = 1.0) -> None:
+        """Return what was paid for something that turned out to cost nothing."""
+        self._spare = min(self.burst, self._spare + cost)

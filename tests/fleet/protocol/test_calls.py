@@ -11,11 +11,12 @@ import pytest
 from msgspec import structs
 from msgspec.msgpack import Decoder, encode
 
-from coopbandits.fleet.identity.certs import init_authority, issue
+from coopbandits.fleet.identity.certs import init_authority, issue, request, sign_requests
+from coopbandits.fleet.identity.notary import Notary, pack
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.protocol.calls import MAX_HOPS, NO_ROUTE, RELAY_BURST, Answer, Call
 from coopbandits.fleet.protocol.frames import encode_answer, encode_call, encode_routes
-from coopbandits.fleet.protocol.routes import READ_BURST, Announcement, News
+from coopbandits.fleet.protocol.routes import FALSE_BURST, READ_BURST, Announcement, News
 from coopbandits.fleet.service import OwnerAwayError, Receipt
 from tests.fleet.bandits import CLUSTER
 from tests.fleet.service.test_forwarding import Fleet
@@ -72,6 +73,43 @@ def test_nobody_announces_another_agent(fleet: Relayed, change: dict[str, Any]) 
     assert fleet.node(0).refusals["forged"] == 1
     assert routes.members == before
     assert [ends[:2] for ends in fleet.broken] == [(0, 1)], "the link ends"
+
+
+def test_what_an_honest_neighbour_may_believe_and_this_agent_does_not_ends_no_link(
+    tmp_path: Path,
+) -> None:
+    """Another id of a key that is believed under one, and certificates of another authority."""
+    init_authority(tmp_path)
+    issue(tmp_path, ["n0", "n1", "n2"])
+    request("n2", tmp_path, ["n6"])
+    sign_requests(tmp_path, [tmp_path / "n2.csr"], also=["n6"], force=True)
+    elsewhere = tmp_path / "elsewhere"
+    init_authority(elsewhere)
+    issue(elsewhere, ["n7"])
+    fleet = Relayed(certificates=tmp_path)
+    node, version = fleet.node(0), fleet.announced(2).version + 1
+
+    def announced(name: str, notary: Notary) -> bytes:
+        plain = Announcement(name, version, True, False, b"")
+        signed = structs.replace(plain, proof=notary.sign(plain.form))
+        own = notary.authors[notary.fingerprint].certificate
+        return encode_routes(fleet.node(1)._stamp(), encode(News([signed], pack([own]))))
+
+    fleet.say(0, announced("n6", fleet.node(2).settings.notary))
+    assert not node.refusals
+    three = elsewhere / "ca.pem", elsewhere / "n7.pem", elsewhere / "n7-key.pem"
+    stranger = announced("n7", Notary("n7", three, ("shop", 0), 4))
+    fleet.say(0, stranger)
+    assert node.refusals == {"routes": 1}
+    looked_at = []
+    learn = node.settings.notary.learn
+    node.settings.notary.learn = lambda each: looked_at.append(each) or learn(each)  # type: ignore[func-returns-value, method-assign]
+    for _ in range(200):
+        fleet.say(0, stranger)
+    assert len(looked_at) < FALSE_BURST, "each takes time"
+    assert node.routes.present() == ["n0", "n1", "n2"]
+    assert node.peers["n1"].met
+    assert not fleet.broken
 
 
 def test_an_old_announcement_brings_nobody_back(fleet: Relayed) -> None:

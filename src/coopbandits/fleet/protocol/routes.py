@@ -81,6 +81,9 @@ PAIR, NUMBER = struct.Struct("<QQ"), struct.Struct("<Q")
 READ_RATE, READ_BURST = 200.0, 5000.0
 """Announcements and pairs that are read from one neighbour."""
 
+FALSE_RATE, FALSE_BURST = 1.0, 32.0
+"""Certificates that cannot be used, of those looked at from one neighbour: each takes time."""
+
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True):
     """An agent announces itself.
@@ -200,6 +203,7 @@ class Routes:
         self._active_since: int | None = None
         self._certified: dict[str, set[bytes]] = {}  # fingerprints sent over each link
         self._allowances: dict[str, Allowance] = {}
+        self._patience: dict[str, Allowance] = {}
         self._started, self._seen = node.now, dict[str, float]()
         notary.holders.add(self)
 
@@ -336,6 +340,7 @@ class Routes:
         """Use other routes."""
         self._certified.pop(peer, None)
         self._allowances.pop(peer, None)
+        self._patience.pop(peer, None)
         for member in self.members.values():
             if peer in member.hops:
                 member.hops.remove(peer)
@@ -414,7 +419,11 @@ class Routes:
         self._note(link, new, known)
 
     def _is_proven(self, link: Peer, new: Announcement, certificates: list[bytes]) -> bool:
-        """Check an announcement's signature; ask for the certificate where it is missing."""
+        """Check an announcement's signature; ask for the certificate where it is missing.
+
+        An honest neighbour may trust other authorities than this agent, and believe a key under
+        another of its ids. It never passes on what the author has not signed.
+        """
         notary = self.notary
         if not notary.knows(new.fingerprint):
             given = {notary.fingerprint_of(each): each for each in certificates}
@@ -422,17 +431,31 @@ class Routes:
                 number = self.node.settings.number_of(new.name)
                 self._post(link.name, News(asks=NUMBER.pack(number)))
                 return False
-            for each in certificates:
-                if is_intermediate(each):
-                    notary.learn(each)
-            notary.learn(given[new.fingerprint])
+            if not self._can_use(link, given[new.fingerprint], certificates):
+                return False
         author = notary.author(new.proof)
         if author is None or new.name not in author.names or not notary.holds(new.form, new.proof):
             raise InputError(f"an announcement of {new.name} that it has not signed")
         if notary.is_bound(author, new.name):
-            raise InputError(f"an announcement of {new.name}, whose key is another agent's")
+            return False
         notary.bind(author, new.name)
         return not author.names & self.node.revoked
+
+    def _can_use(self, link: Peer, certificate: bytes, certificates: list[bytes]) -> bool:
+        """Keep an author's certificate; return whether there is a path to it."""
+        patience = self._patience.setdefault(link.name, Allowance(FALSE_RATE, FALSE_BURST))
+        if not patience.grant(self.node.now):
+            return False
+        for each in certificates:
+            if is_intermediate(each):
+                self.notary.learn(each)
+        try:
+            self.notary.learn(certificate)
+        except InputError as error:
+            self.node.refuse(link, "routes", str(error))
+            return False
+        patience.refund()
+        return True
 
     def _note(self, link: Peer, new: Announcement, known: Member | None) -> None:
         """Keep an announcement, and pass it on."""
