@@ -424,6 +424,33 @@ def test_a_new_agent_of_a_grown_fleet_takes_its_policy(rewards: int) -> None:
     settle(fleet, 3)
 
 
+def test_an_agent_that_takes_the_fleets_policy_keeps_nothing_of_another() -> None:
+    """What it has heard of a flood is not counted beside the ledger, nor carried on."""
+    fleet = Many(nx.path_graph(3), declared=button(FLOOD, 0))
+    fleet.crash(1)
+    fleet.declared[1] = {"button": bandit("button", BUTTON)}
+    fleet.restart(1)
+    fleet.play(0, "button", 0.5)
+    settle(fleet, 2)
+    for agent in (0, 2):
+        fleet.crash(agent)
+        fleet.disks[agent] = type(fleet.disks[agent])()
+        fleet.declared[agent] = button(LEDGER, 0)
+    fleet.counts.clear()
+    fleet.now += 5.0
+    fleet.heal()
+    for agent in (0, 2, 2):
+        fleet.play(agent, "button", 1.0)
+    settle(fleet, 3)
+    fleet.crash(1)
+    fleet.restart(1)
+    settle(fleet, 3)
+    (replica,) = fleet.node(1).bandits.replicas.values()
+    assert replica.declared.shared["policy"] == LEDGER
+    assert replica.base is None
+    assert len(fleet.node(1).sessions.by_number) == 1
+
+
 def test_a_greeting_of_another_era_changes_nothing() -> None:
     """A neighbour alone cannot move an agent: nothing is exchanged, counted or refused."""
     fleet = Many(nx.path_graph(2), declared=button(FLOOD, 0))

@@ -281,6 +281,7 @@ class Sessions:
         bandit, replica = session.bandit, session.replica
         if (
             not bandit.is_implied
+            or bandit.era
             or greeting.digest == bandit.digest
             or greeting.policy not in DEFAULT_POLICIES
             or not isinstance(replica, Replica)
@@ -290,8 +291,7 @@ class Sessions:
         found = replace(bandit, policy=greeting.policy)
         if found.digest != greeting.digest:
             return session
-        known = replica.declared
-        replica.declare(Declared(known.name, found.shared, dict(known.arms)))
+        self.bandits.follow(bandit.number, found.shared)
         self._begin(found, replica)
         self.followed(found)
         return self.by_number[bandit.number]

@@ -117,13 +117,18 @@ def enter(
     after.open_pulls = before.open_pulls
     if after.buffer is not None:
         after.open_features = before.open_features
-    if isinstance(after, ReopenedAgent):
-        digest = blake2b(word.to_bytes(8, "little"), digest_size=8, person=b"era").digest()
-        after.reopened(int.from_bytes(digest, "little"))
+    reopen(after, word)
     if holder is after:
         return after, None
     after.base = flood
     return after, holder
+
+
+def reopen(agent: FleetAgent, word: int) -> None:
+    """Have an agent begin with a random word, so that it repeats nothing of a former life."""
+    if isinstance(agent, ReopenedAgent):
+        digest = blake2b(word.to_bytes(8, "little"), digest_size=8, person=b"era").digest()
+        agent.reopened(int.from_bytes(digest, "little"))
 
 
 class Base:

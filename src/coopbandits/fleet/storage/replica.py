@@ -55,6 +55,7 @@ from coopbandits.fleet.storage.eras import (
     moved_live,
     receive,
     rejected,
+    reopen,
 )
 from coopbandits.fleet.storage.journal import BanditJournal, Journal
 from coopbandits.fleet.storage.purging import fold, proofs_without
@@ -463,13 +464,25 @@ class Replica:
         before, self.declared = self.declared.shared, declared
         if declared.nonce:
             self.tickets.begin(declared.nonce)
-        if any(before.get(key) != declared.shared.get(key) for key in ("policy", "era")):
+        if before.get("era") != declared.shared.get("era"):
             self._enter_era(declared)
+        elif before.get("policy") != declared.shared.get("policy"):
+            self._follow(declared)
         known = range(len(self.arms))
         added = declared.arms.keys() - self.arms.keys()
         self.arms |= {arm: name or self.arms.get(arm, "") for arm, name in declared.arms.items()}
         if added:
             self._rearrange(known)
+
+    def _follow(self, declared: Declared) -> None:
+        """Begin with the policy of the fleet in the first era, before the first choice.
+
+        What was heard is dropped: the fleet tells it again, and would count it a second time.
+        """
+        self.makers, self.proofs, self.certificates = self.make(declared.shared), {}, []
+        agent = self._fresh_agent(list(self.agent.view.neighbor_weights))
+        reopen(agent, declared.nonce)
+        self._play(agent)
 
     def _enter_era(self, declared: Declared) -> None:
         """Begin with another aggregation, and keep all own pulls in the base."""
@@ -762,6 +775,12 @@ class Bandits:
             or any(replica.arms.get(arm) != name for arm, name in declared.arms.items() if name)
             or not declared.arms.keys() <= replica.arms.keys()
         )
+
+    def follow(self, number: int, shared: Mapping[str, Any]) -> None:
+        """Have a bandit without choices go by the fleet's settings."""
+        replica, word = self.replicas[number], self._words() or 1
+        known = replica.declared
+        replica.declare(Declared(known.name, dict(shared), dict(known.arms), word))
 
     def expire(self, now: float) -> int:
         """Close tickets past their lifetime; return how many."""
