@@ -424,6 +424,25 @@ def test_a_new_agent_of_a_grown_fleet_takes_its_policy(rewards: int) -> None:
     settle(fleet, 3)
 
 
+def test_agents_with_many_bandits_enter_one_after_the_other_and_refuse_nothing() -> None:
+    def many(policy: str, era: int) -> dict[str, BanditConfig]:
+        table = BUTTON | {"policy": policy, "era": era}
+        return {name: bandit(name, table) for name in map("page-{}".format, range(15))}
+
+    fleet = Many(nx.path_graph(2), declared=many(FLOOD, 0))
+    fleet.steps(40)
+    for agent in range(2):
+        fleet.take(agent, many(LEDGER, 1))
+        fleet.steps(40)
+        fleet.cut_link(0, 1)
+        fleet.heal()
+        fleet.steps(40)
+    fleet.play(0, "page-7", 1.0)
+    settle(fleet, 2)
+    assert not fleet.node(0).refusals
+    assert not fleet.node(1).refusals
+
+
 def test_an_agent_that_takes_the_fleets_policy_keeps_nothing_of_another() -> None:
     """What it has heard of a flood is not counted beside the ledger, nor carried on."""
     fleet = Many(nx.path_graph(3), declared=button(FLOOD, 0))

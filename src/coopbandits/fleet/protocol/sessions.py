@@ -203,6 +203,8 @@ class Sessions:
             and (number, link.number) not in self.late
         ):
             return  # the last one came again
+        if session is None and number - BASE in self.by_number:
+            return  # of an era with a base, in which this agent is not
         if not self._is_due(link, frame, now):
             return
         try:
@@ -246,7 +248,7 @@ class Sessions:
     def _require_free(self, link: Peer, number: int, greeting: Greeting) -> None:
         """Reject a name that has another number here; a bandit that is unknown here is ignored."""
         for session in self.by_number.values():
-            if session.bandit.name == greeting.name and session.bandit.number != number - BASE:
+            if session.bandit.name == greeting.name:
                 raise InputError(
                     f"{link.name} has bandit {greeting.name} under the number {number}, and here "
                     f"it has {session.bandit.number}; state one number for it on all nodes"
