@@ -27,6 +27,7 @@ from coopbandits.fleet.service import (
     RateLimitError,
     Receipt,
     UnavailableError,
+    UnknownBanditError,
     UnknownTicketError,
 )
 from coopbandits.fleet.service.bandit import ServedBandit
@@ -272,6 +273,45 @@ def test_a_unit_is_remembered_through_a_restart_and_a_snapshot() -> None:
         fleet.restart(1)
         fleet.restarted()
         assert fleet.choose(0, unit).arm == first.arm
+
+
+def test_units_and_tickets_stay_through_an_era_a_purge_and_retirement() -> None:
+    names = [f"arm-{k}" for k in range(8)]
+    fleet = Fleet(3, arms=names, sticky_seconds=600.0)
+
+    def take(agent: int, *left: str, **more: Any) -> None:
+        table = BUTTON | {"arms": list(left), "policy": "ledger-ts", "era": 1}
+        table |= {"sticky_seconds": 600.0} | more
+        fleet.take(agent, {"button": bandit("button", table)} if left else {})
+
+    units = [fleet.unit_of(2), *map("user-{}".format, range(1000, 1020))]
+    first = {unit: fleet.choose(0, unit) for unit in units}
+    for agent in (2, 0, 1):  # a call crosses eras, in either direction
+        take(agent, *names)
+        again = fleet.choose(0, units[0])
+        assert (again.arm, again.sticky) == (first[units[0]].arm, True)
+    fleet.crash(2)
+    fleet.restart(2)
+    fleet.restarted()
+    assert fleet.choose(0, units[0]).arm == first[units[0]].arm
+    assert isinstance(fleet.submit(1, first[units[0]].ticket), Receipt)
+    gone, left = first[units[0]].arm, [n for n in names if n != first[units[0]].arm]
+    dropped = fleet.choose(0, units[0])
+    assert dropped.arm == gone
+    for more in ({}, {"purged": [gone]}):
+        for agent in range(3):
+            take(agent, *left, **more)
+    assert fleet.choose(0, units[0]).arm != gone
+    error = fleet.submit(1, dropped.ticket)
+    assert isinstance(error, ExpiredTicketError), "its tickets are closed"
+    assert not any(each.arm == gone for each in map(fleet.choose, [0, 1, 2], units[:3]))
+    kept = next(unit for unit in units if first[unit].arm != gone)
+    for agent in range(3):
+        take(agent)  # retired
+    assert isinstance(fleet.submit(1, first[kept].ticket), Receipt)
+    for agent in range(3):
+        with pytest.raises(UnknownBanditError):
+            fleet.choose(agent, units[0])
 
 
 def test_an_arm_that_may_not_be_chosen_any_more_is_not_given() -> None:
