@@ -18,7 +18,7 @@ import pytest
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.config import NodeConfig, read_config, write_config
 from coopbandits.fleet.process.embedded import LocalAgent
-from coopbandits.fleet.service import OtherRewardError, UnknownTicketError
+from coopbandits.fleet.service import OtherRewardError, UnavailableError, UnknownTicketError
 
 TABLES: dict[str, Any] = {
     "cluster": {
@@ -141,6 +141,24 @@ def test_who_asks_while_it_stops_gets_an_answer(path: Path) -> None:
         assert not worker.is_alive()
     with agent:
         assert sum(arm.own_pulls for arm in agent.arms()) == len(counted)
+
+
+def test_a_call_of_another_agent_ends_with_a_failure(tmp_path: Path) -> None:
+    tables = TABLES | {"node": TABLES["node"] | {"forward_seconds": 600.0}}
+    path = tmp_path / "node.toml"
+    path.write_text(write_config(tables))
+    with LocalAgent(path, insecure=True) as agent, ThreadPoolExecutor(1) as pool:
+        calls = agent._runtime.node.calls
+        waiting = pool.submit(agent.observe, "0b7c5f3a90c2e845-1@shop-9", 1.0)
+        end = time.monotonic() + 60.0
+        while not calls.pending and time.monotonic() < end:
+            time.sleep(0.01)
+        assert agent._loop is not None
+        agent._loop.call_soon_threadsafe(agent._runtime.fail, "a test", None)
+        with pytest.raises(UnavailableError):
+            waiting.result(60.0)
+        with pytest.raises(UnavailableError, match="the agent failed in a test"):
+            agent.observe("0b7c5f3a90c2e845-1@shop-9", 1.0)
 
 
 def test_a_failed_start_leaves_nothing_behind(path: Path) -> None:

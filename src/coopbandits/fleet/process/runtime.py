@@ -216,6 +216,7 @@ class Runtime:
         self.failed.set()
         self._stop_timers()
         self._ending = self._loop.create_task(self.transport.stop())
+        self.node.calls.abandon()
 
     def _vital(self, where: str, *steps: Callable[[], None]) -> None:
         """Run steps whose failure ends the agent."""

@@ -230,6 +230,12 @@ class Calls:
             del self._by_tag[tag]
         self.node.resume(partial(call.then, answer))
 
+    def abandon(self) -> None:
+        """Give up all calls at once: nothing is sent or read any more."""
+        pending, self.pending, self._by_tag = self.pending, [], {}
+        for call in pending:
+            call.then(None)
+
     # Relaying and serving
 
     def link_down(self, peer: str) -> None:
