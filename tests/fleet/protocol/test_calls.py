@@ -8,11 +8,19 @@ from typing import Any
 
 import networkx as nx
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 from msgspec import structs
 from msgspec.msgpack import Decoder, encode
 
 from coopbandits.fleet.identity.certs import init_authority, issue, request, sign_requests
-from coopbandits.fleet.identity.notary import Notary, pack
+from coopbandits.fleet.identity.notary import (
+    FINGERPRINT,
+    MAX_CERTIFICATE,
+    Author,
+    Notary,
+    pack,
+    unpack,
+)
 from coopbandits.fleet.protocol import frames
 from coopbandits.fleet.protocol.calls import MAX_HOPS, NO_ROUTE, RELAY_BURST, Answer, Call
 from coopbandits.fleet.protocol.frames import encode_answer, encode_call, encode_routes
@@ -201,6 +209,36 @@ def test_calls_and_announcements_without_end_are_not_worked_on(fleet: Relayed) -
         fleet.say(0, encode_routes(stamp, digest))
     assert fleet.node(0).refusals["routes"] == 5 - READ_BURST // 3000
     assert fleet.node(0).peers["n1"].met
+
+
+def test_what_a_large_fleet_tells_when_a_link_comes_up_is_read() -> None:
+    fleet = Relayed(cluster=replace(CLUSTER, max_agents=6000))
+    stamp, digest = fleet.node(1)._stamp(), encode(News(digest=bytes(16 * 3000)))
+    for _ in range(5):  # twice as many agents as one message lists, and what was asked for
+        fleet.say(0, encode_routes(stamp, digest))
+    assert not fleet.node(0).refusals
+    for _ in range(2):
+        fleet.say(0, encode_routes(stamp, digest))
+    assert fleet.node(0).refusals["routes"]
+
+
+def test_long_certificates_are_sent_in_several_messages(fleet: Relayed) -> None:
+    """A body has 64 KiB, and a certificate up to 4."""
+    node, sent = fleet.node(0), []
+    node.send_routes = lambda _, body: sent.append(body)  # type: ignore[method-assign]
+    key, announcements = generate_private_key(SECP256R1()).public_key(), []
+    for at in range(10):
+        fingerprint = bytes([at]) * FINGERPRINT
+        own, *more = (bytes([at, k]) * (MAX_CERTIFICATE // 2) for k in range(5))
+        author = Author(frozenset({f"n{at}"}), key, b"", 0.0, own, tuple(more))
+        node.settings.notary.authors[fingerprint] = author
+        announcements.append(Announcement(f"n{at}", 1, True, False, fingerprint))
+    node.routes._send("n1", announcements)
+    assert all(len(body) < frames.MAX_BODY for body in sent)
+    messages = [Decoder(News).decode(body) for body in sent]
+    assert [each for news in messages for each in news.announcements] == announcements
+    found = [each for news in messages for each in unpack(news.certificates)]
+    assert len(found) == len(set(found)) == 50
 
 
 @pytest.mark.parametrize("body", [b"", b"\x80\x80", b"\x92\xa1a", encode({"digest": b"1"})])

@@ -78,8 +78,15 @@ MOST_CERTIFICATES = 4 * BATCH
 
 PAIR, NUMBER = struct.Struct("<QQ"), struct.Struct("<Q")
 
+MOST_CERTIFIED = 1 << 15
+"""Bytes of certificates in one message; those of a single author are fewer."""
+
 READ_RATE, READ_BURST = 200.0, 5000.0
 """Announcements and pairs that are read from one neighbour."""
+
+TOLD = 3.0
+"""How often one neighbour may tell of as many agents as there may be, at once: when a link comes up
+it lists them, is asked for them, and sends them."""
 
 FALSE_RATE, FALSE_BURST = 1.0, 32.0
 """Certificates that cannot be used, of those looked at from one neighbour: each takes time."""
@@ -358,10 +365,15 @@ class Routes:
         """Send announcements, with certificates that were not sent over this link."""
         sent = self._certified.setdefault(peer, set())
         fresh = {each.fingerprint for each in announcements} - sent
-        sent |= fresh
         found = [known for each in sorted(fresh) if (known := self.notary.authors.get(each))]
         issuers = dict.fromkeys(issuer for author in found for issuer in author.intermediates)
         certificates = [*issuers, *(author.certificate for author in found)]
+        size, half = sum(map(len, certificates)), len(announcements) // 2
+        if half and (size > MOST_CERTIFIED or len(certificates) > MOST_CERTIFICATES):
+            self._send(peer, announcements[:half])
+            self._send(peer, announcements[half:])
+            return
+        sent |= fresh
         self._post(peer, News(announcements, pack(certificates)))
 
     def _post(self, peer: str, news: News) -> None:
@@ -382,7 +394,8 @@ class Routes:
             self.node.refuse(link, "routes", f"announcements that cannot be read: {error}")
             return
         size = len(news.announcements) + len(news.digest) // PAIR.size
-        allowance = self._allowances.setdefault(link.name, Allowance(READ_RATE, READ_BURST))
+        burst = max(READ_BURST, TOLD * self.most)
+        allowance = self._allowances.setdefault(link.name, Allowance(READ_RATE, burst))
         if not allowance.grant(self.node.now, size + len(news.asks) // NUMBER.size):
             self.node.refuse(link, "routes", "announcements come faster than agents send them")
             return
