@@ -424,6 +424,24 @@ def test_a_new_agent_of_a_grown_fleet_takes_its_policy(rewards: int) -> None:
     settle(fleet, 3)
 
 
+def test_what_a_revoked_agent_told_leaves_the_base_too() -> None:
+    fleet = Many(nx.path_graph(4), declared=button(FLOOD, 0))
+    for agent in range(4):
+        fleet.play(agent, "button", 0.5)
+    settle(fleet, 4)
+    for agent in range(4):
+        fleet.take(agent, button(LEDGER, 1))
+    settle(fleet, 4)
+    for agent in (0, 1, 2):
+        fleet.node(agent).revoke(frozenset({"n3"}), fleet.now)
+    fleet.steps(200)
+    for agent in (0, 1, 2):
+        assert sum(fleet.learned(agent).values()) == pytest.approx(3.0)
+        fleet.crash(agent)
+        fleet.restart(agent)
+        assert sum(fleet.learned(agent).values()) == pytest.approx(3.0)
+
+
 def test_agents_with_many_bandits_enter_one_after_the_other_and_refuse_nothing() -> None:
     def many(policy: str, era: int) -> dict[str, BanditConfig]:
         table = BUTTON | {"policy": policy, "era": era}
