@@ -457,6 +457,16 @@ def test_without_sticky_seconds_a_unit_changes_nothing() -> None:
     assert not fleet.replica(0).units.given
 
 
+def test_an_owner_that_remembers_no_units_is_not_asked_to_choose() -> None:
+    """As while the setting is rolled out: an option that may be another one next is not sticky."""
+    fleet = Fleet(2, sticky_seconds=600.0)
+    unit = fleet.unit_of(1)
+    fleet.take(1, {"button": bandit("button", BUTTON)})
+    choice = fleet.choose(0, unit)
+    assert (choice.sticky, choice.ticket.partition("@")[2]) == (False, "n0")
+    assert not fleet.replica(1).units.given
+
+
 def test_a_call_that_comes_twice_opens_one_ticket() -> None:
     fleet = Fleet(2, sticky_seconds=600.0)
     unit = fleet.unit_of(1)

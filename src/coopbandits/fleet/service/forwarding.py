@@ -328,6 +328,11 @@ class Forwarding:
         if isinstance(call, ObserveCall):
             receipt = service.observe(call.ticket, call.reward)
             return ReceiptReply(receipt.arm, receipt.duplicate)
+        if not service.declared.sticky_seconds:
+            raise InputError(
+                f"bandit {service.declared.name} has no sticky_seconds on agent "
+                f"{self.agent.config.id}; state it on all nodes"
+            )
         choice = service.choose(call.allowed, call.context, call.unit, call.call)
         return ChoiceReply(choice.ticket, choice.arm)
 
