@@ -59,13 +59,18 @@ class Bounding(Policy):
 
 
 @dataclass(frozen=True)
-class OnTree(Policy):
-    """Totals of a tree, for one of the above."""
+class OnTotals(Policy):
+    """Settings of totals that all agents share, for one of the above."""
 
     discount: float = 1.0
     window: int | None = None
     lazy: float = 0.0
     spread: Spread = None
+
+
+@dataclass(frozen=True)
+class OnTree(OnTotals):
+    """Totals of a tree."""
 
     @property
     def totals(self) -> AnyAggregation:
@@ -73,8 +78,8 @@ class OnTree(Policy):
 
 
 @dataclass(frozen=True)
-class Flooded(OnTree):
-    """Totals of a flood, which have the same settings."""
+class Flooded(OnTotals):
+    """Totals of a flood."""
 
     @property
     def totals(self) -> AnyAggregation:
