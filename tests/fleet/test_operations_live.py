@@ -216,15 +216,27 @@ class Blocking:
     def __init__(self, book: Book) -> None:
         self.book, self.heap, self.token = book, list[tuple[Owed, str]](), book.token
         self.some = threading.Condition()
+        self.made: list[Client] = []
         self.shared = self._clients()
-        threads = [threading.Thread(target=self._choose, args=each) for each in enumerate(NAMES)]
-        threads += [threading.Thread(target=self._submit, args=(each,)) for each in range(8)]
-        for thread in threads:
+        self.threads = [
+            threading.Thread(target=self._choose, args=each) for each in enumerate(NAMES)
+        ]
+        self.threads += [threading.Thread(target=self._submit, args=(each,)) for each in range(8)]
+        for thread in self.threads:
             thread.daemon = True
             thread.start()
 
+    def end(self) -> None:
+        """Wait until every reward has its answer; leave no connection."""
+        for thread in self.threads:
+            thread.join(PATIENCE)
+        for client in self.made:
+            client.close()
+
     def _clients(self) -> dict[str, Client]:
-        return {name: Client(self.book.address(name), self.token, TIMEOUT) for name in NAMES}
+        made = {name: Client(self.book.address(name), self.token, TIMEOUT) for name in NAMES}
+        self.made += made.values()
+        return made
 
     def _renew(self) -> dict[str, Client]:
         """Return clients with the present token."""
@@ -292,13 +304,21 @@ class Asynchronous:
     def __init__(self, book: Book) -> None:
         self.book, self.tasks, self.token = book, set[asyncio.Task[None]](), ""
         self.clients: dict[str, AsyncClient] = {}
-        threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True).start()
+        self.made: list[AsyncClient] = []
+        self.thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self.thread.start()
+
+    def end(self) -> None:
+        """Wait until every reward has its answer."""
+        self.thread.join(PATIENCE)
 
     async def _run(self) -> None:
         choosing = [asyncio.create_task(self._choose(*each)) for each in enumerate(NAMES)]
         await asyncio.gather(*choosing)
         while self.tasks:
             await asyncio.wait(self.tasks)
+        for client in self.made:
+            await client.close()
 
     def _client(self, name: str) -> AsyncClient:
         if self.token != self.book.token:
@@ -307,6 +327,7 @@ class Asynchronous:
                 each: AsyncClient(self.book.address(each), self.token, TIMEOUT, connections=32)
                 for each in NAMES
             }
+            self.made += self.clients.values()
         return self.clients[name]
 
     async def _choose(self, at: int, name: str) -> None:
@@ -701,8 +722,7 @@ def test_no_change_of_a_fleet_reaches_its_applications_as_an_error(fleet: Fleet)
     fleet.start(*NAMES)
     fleet.until(fleet.is_linked, "not all links are up")
     book = fleet.book
-    Blocking(book)
-    Asynchronous(book)
+    applications = Blocking(book), Asynchronous(book)
     print(HEAD)
     for what, make in CHANGES.items():
         with fleet.change(what):
@@ -710,6 +730,8 @@ def test_no_change_of_a_fleet_reaches_its_applications_as_an_error(fleet: Fleet)
 
     book.over.set()
     fleet.until(lambda: book.is_settled, "not every reward has an answer")
+    for application in applications:
+        application.end()
     ended, expected = time.monotonic(), book.totals()
     fleet.until(
         lambda: all(same(fleet.learned(name), expected) for name in NAMES),
