@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 from typer.testing import CliRunner
@@ -62,6 +62,8 @@ TIMEOUT, FORWARD = 1.0, 0.5
 SLACK = 4.0
 """Seconds by which a busy machine may delay a thread."""
 
+CONNECTIONS = 32
+
 DELAYS = (0.0, 0.2, 1.0)
 """Seconds from a choice to its reward."""
 
@@ -69,6 +71,8 @@ PAUSE = 0.2
 """Seconds until a reward that was not accepted is submitted again."""
 
 MAX_OPEN = 400
+
+AnyClient = TypeVar("AnyClient", Client, AsyncClient)
 
 LATER = UnreachableError, UnavailableError, RateLimitError, UnauthorizedError, UnknownBanditError
 """Errors after which an application submits a reward again."""
@@ -85,7 +89,6 @@ class Row:
     abandoned: int = 0
     errors: int = 0
     agreed: float = 0.0
-    killed: str = ""
     back: float = 0.0
     seconds: float = 0.0
 
@@ -129,7 +132,8 @@ class Book:
         self.errors: list[str] = []
         self.longest = {"choose": 0.0, "observe": 0.0}
         self.counts: Counter[str] = Counter()
-        self._lock, self._owed = threading.Lock(), 0
+        self.units: dict[tuple[str, str], str] = {}
+        self._lock, self._owed, self._choosing = threading.Lock(), 0, 2 * len(NAMES)
 
     def address(self, name: str) -> str:
         return f"unix:{self.folder / name / 'api'}"
@@ -137,7 +141,7 @@ class Book:
     @property
     def is_settled(self) -> bool:
         """Whether applications have stopped, and every reward has its answer."""
-        return self.over.is_set() and self._owed == 0
+        return self._choosing == 0 and self._owed == 0
 
     def plan(self, dice: Dice) -> tuple[str, dict[str, Any]]:
         """Return the bandit of the next request, and what to ask it."""
@@ -147,10 +151,20 @@ class Book:
         return bandit, {"unit": f"user-{word % 300}"} if bandit == "button" and word & 1 else {}
 
     def chose(
-        self, bandit: str, choice: Choice, reason: str | None, seconds: float, dice: Dice
+        self,
+        bandit: str,
+        unit: str | None,
+        choice: Choice,
+        reason: str | None,
+        seconds: float,
+        dice: Dice,
     ) -> Owed:
         """Note a choice; return its reward."""
         with self._lock:
+            if unit is not None and choice.sticky:
+                owner = choice.ticket.partition("@")[2]
+                arm = self.units.setdefault((unit, owner), choice.arm)
+                self.counts["moved"] += choice.arm != arm
             self.row.requests += 1
             if reason is not None:
                 self.row.defaults[reason] += 1
@@ -183,6 +197,11 @@ class Book:
                 self.acknowledged[owed.bandit, arm].append(owed.reward)
         return None
 
+    def ended(self) -> None:
+        """Note that a part of an application chooses no more."""
+        with self._lock:
+            self._choosing -= 1
+
     def failed(self, error: str) -> None:
         with self._lock:
             self._fail(error)
@@ -200,9 +219,15 @@ class Book:
             return {arm: (len(all_), sum(all_)) for arm, all_ in self.acknowledged.items()}
 
 
-def issuer(dice: Dice, own: str) -> str:
-    """Return whom to submit a reward to: the agent that chose, or in a third of all cases any."""
+def anywhere(dice: Dice, own: str) -> str:
+    """Return whom to submit a reward to: in a third of all cases any agent, else the usual one."""
     return dice.pick(NAMES) if dice.word() % 3 == 0 else own
+
+
+def named(client: AnyClient) -> dict[str, AnyClient]:
+    """Return clients by bandit; the default bandit is asked without its name."""
+    found = {name: client.bandit(name, default=arm) for name, arm in DEFAULTS.items()}
+    return found | {"button": client}
 
 
 def increased(before: Any, after: Any) -> str:
@@ -218,9 +243,7 @@ class Blocking:
         self.some = threading.Condition()
         self.made: list[Client] = []
         self.shared = self._clients()
-        self.threads = [
-            threading.Thread(target=self._choose, args=each) for each in enumerate(NAMES)
-        ]
+        self.threads = [threading.Thread(target=self._use, args=each) for each in enumerate(NAMES)]
         self.threads += [threading.Thread(target=self._submit, args=(each,)) for each in range(8)]
         for thread in self.threads:
             thread.daemon = True
@@ -234,7 +257,16 @@ class Blocking:
             client.close()
 
     def _clients(self) -> dict[str, Client]:
-        made = {name: Client(self.book.address(name), self.token, TIMEOUT) for name in NAMES}
+        made = {
+            name: Client(
+                self.book.address(name),
+                self.token,
+                TIMEOUT,
+                connections=CONNECTIONS,
+                default=DEFAULTS["button"],
+            )
+            for name in NAMES
+        }
         self.made += made.values()
         return made
 
@@ -246,6 +278,12 @@ class Blocking:
                 self.shared = self._clients()
             return self.shared
 
+    def _use(self, at: int, name: str) -> None:
+        try:
+            self._choose(at, name)
+        finally:
+            self.book.ended()
+
     def _choose(self, at: int, name: str) -> None:
         book, dice, due = self.book, Dice(1, at), time.monotonic()
         client, bandits = None, dict[str, Client]()
@@ -254,7 +292,7 @@ class Blocking:
             if book.over.wait(due - time.monotonic()):
                 break
             if client is not (client := self._renew()[name]):
-                bandits = {each: client.bandit(each, default=DEFAULTS[each]) for each in DEFAULTS}
+                bandits = named(client)
             bandit, more = book.plan(dice)
             asked, before, began = bandits[bandit], bandits[bandit].defaults, time.monotonic()
             try:
@@ -264,7 +302,7 @@ class Blocking:
                 continue
             seconds = time.monotonic() - began
             reason = increased(before, asked.defaults) if choice.is_default else None
-            owed = book.chose(bandit, choice, reason, seconds, dice)
+            owed = book.chose(bandit, more.get("unit"), choice, reason, seconds, dice)
             self._push(owed, name)
 
     def _push(self, owed: Owed, name: str) -> None:
@@ -287,7 +325,7 @@ class Blocking:
             if found is None:
                 continue
             owed, own = found
-            to, arm, failure, began = issuer(dice, own), None, None, time.monotonic()
+            to, arm, failure, began = anywhere(dice, own), None, None, time.monotonic()
             client = self._renew()[to].bandit(owed.bandit)
             try:
                 arm = client.observe(owed.ticket, owed.reward).arm
@@ -314,7 +352,11 @@ class Asynchronous:
 
     async def _run(self) -> None:
         choosing = [asyncio.create_task(self._choose(*each)) for each in enumerate(NAMES)]
-        await asyncio.gather(*choosing)
+        try:
+            await asyncio.gather(*choosing)
+        finally:
+            for _ in choosing:
+                self.book.ended()
         while self.tasks:
             await asyncio.wait(self.tasks)
         for client in self.made:
@@ -324,7 +366,13 @@ class Asynchronous:
         if self.token != self.book.token:
             self.token = self.book.token
             self.clients = {
-                each: AsyncClient(self.book.address(each), self.token, TIMEOUT, connections=32)
+                each: AsyncClient(
+                    self.book.address(each),
+                    self.token,
+                    TIMEOUT,
+                    connections=CONNECTIONS,
+                    default=DEFAULTS["button"],
+                )
                 for each in NAMES
             }
             self.made += self.clients.values()
@@ -337,7 +385,7 @@ class Asynchronous:
             due = max(due + 2 * len(NAMES) / RATE, time.monotonic() - 1.0)
             await asyncio.sleep(due - time.monotonic())
             if client is not (client := self._client(name)):
-                bandits = {each: client.bandit(each, default=DEFAULTS[each]) for each in DEFAULTS}
+                bandits = named(client)
             bandit, more = book.plan(dice)
             asked, before, began = bandits[bandit], bandits[bandit].defaults, time.monotonic()
             try:
@@ -347,7 +395,7 @@ class Asynchronous:
                 continue
             seconds = time.monotonic() - began
             reason = increased(before, asked.defaults) if choice.is_default else None
-            owed = book.chose(bandit, choice, reason, seconds, dice)
+            owed = book.chose(bandit, more.get("unit"), choice, reason, seconds, dice)
             task = asyncio.create_task(self._submit(owed, name, dice))
             self.tasks.add(task)
             task.add_done_callback(self.tasks.discard)
@@ -356,7 +404,7 @@ class Asynchronous:
         owed: Owed | None = first
         while owed is not None:
             await asyncio.sleep(owed.due - time.monotonic())
-            to, arm, failure, began = issuer(dice, own), None, None, time.monotonic()
+            to, arm, failure, began = anywhere(dice, own), None, None, time.monotonic()
             client = self._client(to).bandit(owed.bandit)
             try:
                 arm = (await client.observe(owed.ticket, owed.reward)).arm
@@ -535,10 +583,9 @@ class Fleet:
         known = self.book.totals()
         self.until(lambda: self.counts_all(known), f"{what}: not all agents count {known}")
         row.agreed = time.monotonic() - began
-        row.killed = self.dice.pick(NAMES)
-        killed = time.monotonic()
-        self.agents[row.killed].kill()
-        self.start(row.killed)
+        victim, killed = self.dice.pick(NAMES), time.monotonic()
+        self.agents[victim].kill()
+        self.start(victim)
         self.until(self.is_linked, f"{what}: not all links are up")
         row.back, row.seconds = time.monotonic() - killed, time.monotonic() - began
         print(row)
@@ -751,7 +798,7 @@ def test_no_change_of_a_fleet_reaches_its_applications_as_an_error(fleet: Fleet)
     )
     assert not book.errors, "\n".join(book.errors)
     assert same(own, expected)
-    assert book.counts["twice"] == 0
+    assert book.counts["twice"] == book.counts["moved"] == 0
     assert book.counts["elsewhere"] > 0
     assert sum(row.abandoned for row in fleet.rows if row.change != "lose rewards") == 0
     assert max(book.longest.values()) < TIMEOUT + SLACK
