@@ -22,7 +22,14 @@ from coopbandits.fleet.identity.notary import (
     unpack,
 )
 from coopbandits.fleet.protocol import frames
-from coopbandits.fleet.protocol.calls import MAX_HOPS, NO_ROUTE, RELAY_BURST, Answer, Call
+from coopbandits.fleet.protocol.calls import (
+    MAX_HOPS,
+    MAX_PLAIN,
+    NO_ROUTE,
+    RELAY_BURST,
+    Answer,
+    Call,
+)
 from coopbandits.fleet.protocol.frames import encode_answer, encode_call, encode_routes
 from coopbandits.fleet.protocol.routes import FALSE_BURST, READ_BURST, Announcement, News
 from coopbandits.fleet.service import OwnerAwayError, Receipt
@@ -111,7 +118,12 @@ def test_what_an_honest_neighbour_may_believe_and_this_agent_does_not_ends_no_li
     assert node.refusals == {"routes": 1}
     looked_at = []
     learn = node.settings.notary.learn
-    node.settings.notary.learn = lambda each: looked_at.append(each) or learn(each)  # type: ignore[func-returns-value, method-assign]
+
+    def looked(certificate: bytes) -> bytes:
+        looked_at.append(certificate)
+        return learn(certificate)
+
+    node.settings.notary.learn = looked  # type: ignore[method-assign]
     for _ in range(200):
         fleet.say(0, stranger)
     assert len(looked_at) < FALSE_BURST, "each takes time"
@@ -224,8 +236,8 @@ def test_what_a_large_fleet_tells_when_a_link_comes_up_is_read() -> None:
 
 def test_long_certificates_are_sent_in_several_messages(fleet: Relayed) -> None:
     """A body has 64 KiB, and a certificate up to 4."""
-    node, sent = fleet.node(0), []
-    node.send_routes = lambda _, body: sent.append(body)  # type: ignore[method-assign]
+    node, sent = fleet.node(0), list[bytes]()
+    node.send_routes = lambda name, body: sent.append(body)  # type: ignore[method-assign]
     key, announcements = generate_private_key(SECP256R1()).public_key(), []
     for at in range(10):
         fingerprint = bytes([at]) * FINGERPRINT
@@ -239,6 +251,18 @@ def test_long_certificates_are_sent_in_several_messages(fleet: Relayed) -> None:
     assert [each for news in messages for each in news.announcements] == announcements
     found = [each for news in messages for each in unpack(news.certificates)]
     assert len(found) == len(set(found)) == 50
+
+
+def test_an_error_fits_into_an_answer() -> None:
+    """Whatever it quotes: a longer answer would be refused on its way."""
+    arms = [{"name": f"{k:080}", "frozen": k > 0} for k in range(195)]
+    fleet = Fleet(2, arms=arms, sticky_seconds=60.0)
+    frozen = [f"{k:080}" for k in range(1, 195)]
+    call = encode((1, fleet.bandit.number, bytes(8), bytes(8), frozen))
+    assert len(call) < MAX_PLAIN
+    answer = fleet.of(0).forwarding.serve("n1", call)
+    assert b"may be chosen now" not in answer, "it is cut"
+    assert len(answer) < 1000
 
 
 @pytest.mark.parametrize("body", [b"", b"\x80\x80", b"\x92\xa1a", encode({"digest": b"1"})])

@@ -115,7 +115,7 @@ ERRORS: dict[str, type[InputError] | type[UnavailableError]] = {
 
 def _replied(error: InputError | UnavailableError) -> ErrorReply:
     wait = min(error.retry_after, 3600.0) if isinstance(error, RateLimitError) else 0.0
-    return ErrorReply(type(error).__name__, str(error), wait)
+    return ErrorReply(type(error).__name__, printable(str(error)), wait)
 
 
 def _error(reply: Reply) -> Exception:
