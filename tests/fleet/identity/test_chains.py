@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from coopbandits.core.errors import InputError
 from coopbandits.fleet.identity.certs import init_authority, issue
 from coopbandits.fleet.identity.chains import find_path, holder_of, read_certificates
-from coopbandits.fleet.identity.notary import MAX_KEPT_INTERMEDIATES, Notary
+from coopbandits.fleet.identity.notary import MAX_CERTIFICATE, MAX_KEPT_INTERMEDIATES, Notary
 from coopbandits.fleet.identity.tls import Credentials
 
 from .company import AGENT, CA, Company
@@ -166,6 +166,16 @@ def test_names_that_are_no_ids(company: Company, names: tuple[str, ...], sentenc
     for check in (Credentials, lambda node, *three: Notary(node, three, SCOPE, 4)):
         with pytest.raises(InputError, match=re.escape(sentence)):
             check("shop-1.example.org", *files(company, file))
+
+
+def test_a_certificate_that_is_too_long_to_be_sent_is_rejected_by_its_owner(
+    company: Company,
+) -> None:
+    """Others would read none of its entries and announcements, and it would not know why."""
+    company.agent("long", "issuing", "shop-1", *(f"{'x' * 60}-{at}" for at in range(62)))
+    company.chain("long-chain", "long", "issuing")
+    with pytest.raises(InputError, match=f"up to {MAX_CERTIFICATE} are accepted"):
+        Notary("shop-1", files(company, "long"), SCOPE, 4)
 
 
 def test_few_intermediates_are_kept(company: Company) -> None:

@@ -339,7 +339,8 @@ def certified(
     Raises
     ------
     InputError
-        No path leads to an authority, it has no id, or its key is not on the curve P-256.
+        No path leads to an authority, it has no id, its key is not on the curve P-256, or it is too
+        long to be sent.
     """
     path = find_path(certificate, intermediates, trusted)
     holder, key = holder_of(certificate), certificate.public_key()
@@ -349,6 +350,12 @@ def certified(
         )
     # A trusted intermediate travels too: others may trust the root alone.
     own, *issuers = map(_der, [path[0], *filter(_is_issued, path[1:])])
+    longest = max(map(len, (own, *issuers)))
+    if longest > MAX_CERTIFICATE:  # others would not read it
+        raise InputError(
+            f"a certificate whose path has one of {longest} bytes; up to {MAX_CERTIFICATE} are "
+            "accepted"
+        )
     return Author(holder.names, key, holder.key, ends_of(path), own, tuple(reversed(issuers)))
 
 
