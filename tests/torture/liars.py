@@ -15,6 +15,7 @@ from coopbandits.fleet.overlay.messages import WALK, Ask, Contact, ForwardJoin, 
 from coopbandits.fleet.protocol.entries import EntrySigner, signed_form
 from coopbandits.fleet.protocol.frames import (
     ARM_BYTES,
+    BASE,
     BanditFrame,
     DataFrame,
     Decoder,
@@ -250,7 +251,7 @@ class Liar:
         bandit, process = heard.stamp.bandit, self.stage.actors[number(heard.victim)].process
         if process is None:
             return self.notary
-        replica = process.replicas[bandit]
+        replica = process.replicas[bandit % BASE]  # its base has the same arms
         if len(replica.arms) != heard.stamp.num_arms:
             return self.notary  # it has more by now, and believes nothing of this
         return EntrySigner(self.notary, signed_form(replica, bandit))
