@@ -51,7 +51,7 @@ def test_a_folder_in_the_place_of_the_authority(call: Call, tmp_path: Path) -> N
     init_authority(tmp_path)
     (tmp_path / "out" / "ca.pem").mkdir(parents=True)
     message = refused(call("certs", "issue", str(tmp_path), "a", "--out", str(tmp_path / "out")))
-    assert f"{tmp_path}/out/ca.pem: Is a directory" in message
+    assert f"{tmp_path}/out/ca.pem exists" in message
 
 
 def test_a_folder_that_may_not_be_looked_into(

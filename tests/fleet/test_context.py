@@ -43,7 +43,7 @@ def played(policy: str, rounds: int = 60, **more: Any) -> tuple[World, list[list
                 services[agent].observe(ticket, paid(then, arm))
                 given.append([then, arm, paid(then, arm)])
             choice = services[agent].choose(context=context)
-            waiting[agent] = *choice, context
+            waiting[agent] = choice.ticket, choice.arm, context
         world.step()
     for agent, (ticket, arm, then) in waiting.items():
         services[agent].observe(ticket, paid(then, arm))

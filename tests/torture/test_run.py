@@ -141,7 +141,8 @@ def test_a_message_read_quickly_is_believed_as_any_other(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule = make_schedule(
-        seed, Setting("flood-ts", rounds=60, bandits=seed != 3, auto=False, forward=False)
+        seed,
+        Setting("flood-ts", rounds=80, bandits=seed != 3, auto=False, forward=False, eras=False),
     )
     read: list[bool] = []
     quickly = FloodedTotalsMachine.quickly

@@ -72,7 +72,7 @@ def test_whatever_is_answered_a_default_stands_in(make: Make, refusal: str) -> N
     reason, reply = REFUSALS[refusal]
     with (
         answering(lambda _: reply) as address,
-        make(address, timeout=0.3, default="blue") as client,
+        make(address, timeout=10.0, default="blue") as client,
     ):
         choice = client.choose()
         assert (choice.arm, choice.is_default) == ("blue", True)

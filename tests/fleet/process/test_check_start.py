@@ -381,8 +381,8 @@ def certificates_of_the_api_that_do_not_fit(setup: Setup) -> None:
 
 
 BREAKAGES: tuple[Breakage, ...] = (
-    another_cluster, another_epoch, an_epoch_in_the_future, a_policy_that_follows_from_max_agents,
-    other_rewards, an_arm_purged_while_chosen, fixed_arms_that_change, a_document_at_another_pace,
+    another_cluster, another_epoch, an_epoch_in_the_future, other_rewards,
+    an_arm_purged_while_chosen, fixed_arms_that_change, a_document_at_another_pace,
     a_document_of_another_bandit_with_the_number, a_damaged_journal, an_empty_journal,
     a_file_instead_of_the_folder, a_file_above_the_folder, a_dangling_link_instead_of_the_folder,
     a_name_that_is_too_long, a_folder_instead_of_the_lock, a_folder_instead_of_the_journal,
@@ -435,6 +435,7 @@ def a_document_that_declares_a_bandit(setup: Setup) -> None:
 WHOLE: tuple[Breakage, ...] = (
     nothing, run_before, a_torn_journal, the_socket_of_an_ended_process,
     a_socket_in_the_folder_of_the_journal, with_certificates, a_document_that_declares_a_bandit,
+    a_policy_that_follows_from_max_agents,
 )  # fmt: skip
 
 
