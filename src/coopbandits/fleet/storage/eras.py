@@ -57,6 +57,16 @@ def base_policy(policy: Policy) -> Policy:
     return combine(FloodedTotals(discount=discount), policy.parts.index)
 
 
+def made_of_parts(agent: FleetAgent) -> CooperativeAgent:
+    """Narrow the agent of a bandit whose arms or policy may change: it is always made of parts."""
+    if not isinstance(agent, CooperativeAgent):
+        raise TypeError(
+            f"the arms and the policy of {type(agent).__name__} cannot change; it is not made of "
+            "parts"
+        )
+    return agent
+
+
 # Entering an era
 
 
@@ -95,12 +105,12 @@ def enter(
 
     `word` is random.
     """
-    before, base = cast("CooperativeAgent", replica.agent), replica.base
+    before, base = made_of_parts(replica.agent), replica.base
     neighbors, num_arms = list(before.view.neighbor_weights), before.view.num_arms
-    after = cast("CooperativeAgent", makers.agent(neighbors, replica.degrees, num_arms))
+    after = made_of_parts(makers.agent(neighbors, replica.degrees, num_arms))
     holder = after
     if not isinstance(after.machine, Attributed):
-        holder = cast("CooperativeAgent", makers.base(neighbors, replica.degrees, num_arms))
+        holder = made_of_parts(makers.base(neighbors, replica.degrees, num_arms))
     flood = cast("FloodedTotalsMachine", holder.machine)
     if base is not None:
         source = base.agent.machine
@@ -238,7 +248,7 @@ def empty_base(replica: Replica) -> Base | None:
     if not replica.era or isinstance(getattr(replica.agent, "machine", None), Attributed):
         return None
     made = replica.makers.base(replica.neighbors, replica.degrees, len(replica.arms))
-    return Base(replica, cast("CooperativeAgent", made), 0)
+    return Base(replica, made_of_parts(made), 0)
 
 
 class Gossiped(Protocol):

@@ -52,6 +52,7 @@ from coopbandits.fleet.storage.eras import (
     empty_base,
     enter,
     live_pulls,
+    made_of_parts,
     moved_live,
     receive,
     rejected,
@@ -206,7 +207,7 @@ class Replica:
         """Continue with another agent, on top of the same base."""
         self.agent = agent
         if self.base is not None:
-            with_changing_arms(agent).base = self.base.agent.machine
+            made_of_parts(agent).base = self.base.agent.machine
 
     @property
     def make_agent(self) -> MakeAgent:
@@ -502,7 +503,7 @@ class Replica:
         gone = {at for at, arm in enumerate(self.arms) if arm in arms}
         numbers = [number for number, each in self.tickets.open.items() if each.arm in gone]
         self._forgo(map(self.tickets.close, numbers))
-        holder = with_changing_arms(self.agent) if self.base is None else self.base.agent
+        holder = made_of_parts(self.agent) if self.base is None else self.base.agent
         machine = holder.machine
         if isinstance(machine, Attributed):  # otherwise there are no entries, and no proofs
             self.proofs = proofs_without(
@@ -516,7 +517,7 @@ class Replica:
         """Continue with `self.arms`; arm k of the previous ones is at `places[k]`."""
         if self.base is not None:
             self.base.agent = self._rearranged(self.base.agent, self.makers.base, places)
-        before = with_changing_arms(self.agent)
+        before = made_of_parts(self.agent)
         agent = self._rearranged(before, self.makers.agent, places)
         here, there = agent.machine.registers, before.machine.registers
         self._live_at_start = moved_live(self._live_at_start, here, there, places)
@@ -529,7 +530,7 @@ class Replica:
         self, before: CooperativeAgent, make: MakeAgent, places: Sequence[int]
     ) -> CooperativeAgent:
         neighbors = list(before.view.neighbor_weights)
-        agent = with_changing_arms(make(neighbors, self.degrees, len(self.arms)))
+        agent = made_of_parts(make(neighbors, self.degrees, len(self.arms)))
         agent.restore_state(agent.rearranged(before.export_state(), before, places))
         return agent
 
@@ -573,9 +574,7 @@ class Replica:
             fresh = self._fresh_agent(neighbors)
             fresh.restore_state(fresh.relinked(self.agent.export_state(), old))
             if self.base is not None:
-                holder = with_changing_arms(
-                    self.makers.base(neighbors, self.degrees, len(self.arms))
-                )
+                holder = made_of_parts(self.makers.base(neighbors, self.degrees, len(self.arms)))
                 holder.restore_state(holder.relinked(self.base.agent.export_state(), old))
                 self.base.agent = holder
             self._play(fresh)
@@ -623,7 +622,7 @@ class Replica:
             self.pulls_in_base = base["pulls"]
             holder = self.makers.base(state["neighbors"], self.degrees, len(self.arms))
             holder.restore_state(base["agent"])
-            self.base = Base(self, with_changing_arms(holder), base["rounds"])
+            self.base = Base(self, made_of_parts(holder), base["rounds"])
         self._play(agent)
         self.tickets.restore_state(state["tickets"])
         self.own_counts = np.array(state["own_counts"], dtype=np.int64)
@@ -659,15 +658,6 @@ def receive_as_spoken(
     agent.open_pulls = open_pulls
     if open_features is not None:
         cast("ContextFleetAgent", agent).open_features = open_features
-
-
-def with_changing_arms(agent: FleetAgent) -> CooperativeAgent:
-    """Narrow the agent of a bandit whose arms may change, which is always made of parts."""
-    if not isinstance(agent, CooperativeAgent):
-        raise TypeError(
-            f"the arms of {type(agent).__name__} cannot change; it is not made of parts"
-        )
-    return agent
 
 
 # All bandits of an agent
